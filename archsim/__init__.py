@@ -1,0 +1,73 @@
+"""archsim: a cycle-approximate simulator of language-model inference on phones.
+
+Public names are loaded on first use, so that ``import archsim`` stays light:
+``load``, ``run``, ``replay``, ``report``, ``System``, ``Trace``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "load": "archsim.session",
+    "run": "archsim.session",
+    "replay": "archsim.session",
+    "report": "archsim.session",
+    "System": "archsim.system",
+    "Trace": "archsim.trace",
+}
+__all__ = ["System", "Trace", "__version__", "load", "replay", "report", "run", "source_digest"]
+
+
+def source_digest() -> str:
+    """Digest (16 hex digits) of all sources of the package; names the cache folder of compiled kernels."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _set_kernel_cache() -> None:
+    """Point numba's cache at a folder keyed by the sources.
+
+    A cached kernel that calls a kernel of another file goes stale when only the callee changes (numba issue
+    1833), so every state of the sources gets a folder of its own, below ``ARCHSIM_CACHE`` or the user's cache
+    folder. Where that cannot be written, kernels are compiled anew into a private temporary folder.
+    """
+    base = os.environ.get("ARCHSIM_CACHE") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "archsim"
+    )
+    folder = os.path.join(base, source_digest())
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        folder = tempfile.mkdtemp(prefix="archsim-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["NUMBA_CACHE_DIR"] = folder
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = folder
+
+
+_set_kernel_cache()
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module on first use."""
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'archsim' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)

@@ -1,0 +1,6 @@
+"""``python -m archsim``."""
+
+from archsim.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Configuration: strict YAML to validated plain data, every number with its source.
+
+Files are of five kinds (``part``, ``system``, ``model``, ``run``, ``sweep``). :func:`load_config` resolves one with its
+base, the files it names and the overrides of ``--set``; everything wrong is an :class:`InputError` of one line that
+names file, line and dotted path.
+"""
+
+from archsim.config.checking import Row, Source
+from archsim.config.files import (
+    Part,
+    RunFile,
+    SystemFile,
+    load_model,
+    load_part,
+    load_run,
+    load_system,
+)
+from archsim.config.finding import find, names, packed_folder, search_path, user_folders
+from archsim.config.job import JobSpec, SweepSpec
+from archsim.config.resolve import Resolved, digest
+from archsim.config.runs import check_file, describe, load_config
+from archsim.units import InputError
+
+__all__ = [
+    "InputError",
+    "JobSpec",
+    "Part",
+    "Resolved",
+    "Row",
+    "RunFile",
+    "Source",
+    "SweepSpec",
+    "SystemFile",
+    "check_file",
+    "describe",
+    "digest",
+    "find",
+    "load_config",
+    "load_model",
+    "load_part",
+    "load_run",
+    "load_system",
+    "names",
+    "packed_folder",
+    "search_path",
+    "user_folders",
+]

@@ -1,0 +1,90 @@
+"""What a run asks for, and what a sweep varies: the models of ``job:`` and of sweep files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from archsim.units import Fraction01
+
+#: Model roles a job may fill, in the order in which a schedule's missing ones are reported.
+ROLES = ("target", "draft", "predictor")
+
+Tokens = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+Text = Annotated[str, Field(min_length=1, max_length=400)]
+Number = int | float
+
+
+class JobSpec(BaseModel):
+    """A decoding job.
+
+    Attributes
+    ----------
+    target, draft, predictor : str
+        Model names by role; a schedule says which roles it needs.
+    stream : str
+        Decision stream: ``recorded:<file>[:<variant>]`` or ``synthetic:<target>[+<draft>]:<task>``.
+    tokens : int
+        Output tokens per prompt, up to one million.
+    prompts : int
+        Prompts decoded one after the other, up to 100 000.
+    prompt_tokens : int or None
+        Prompt length; None is the stream's own.
+    dram_fraction : float
+        Share of the target's weights that stays in DRAM, 0 to 1.
+    seed : int
+        Seed of the synthetic draws.
+    acceptance : float or None
+        Mean acceptance of the draft's first choice in a synthetic stream, between 0 and 1; None is the public one.
+    kv_dtype : str or None
+        Storage type of the target's KV cache; None is the model's own.
+    kv_tier : str
+        Where the KV cache lives.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: Text
+    draft: Text | None = None
+    predictor: Text | None = None
+    stream: Text
+    tokens: Tokens = 128
+    prompts: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
+    prompt_tokens: Tokens | None = None
+    dram_fraction: Fraction01 = 0.0
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+    acceptance: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
+    kv_dtype: Literal["FP32", "FP16", "BF16", "INT8", "Q8_0", "Q4_0"] | None = None
+    kv_tier: Literal["dram", "flash"] = "dram"
+
+
+class Span(BaseModel):
+    """An axis between two bounds, for a search, or for `steps` evenly spaced values."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    low: Number | str
+    high: Number | str
+    steps: Annotated[int, Field(strict=True, ge=2, le=10_000)] | None = None
+    log: bool = False
+
+
+class SweepSpec(BaseModel):
+    """A run file, the axes over dotted paths, values set for all points, and what a search optimises."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: Text
+    axes: dict[str, Annotated[list[bool | Number | str], Field(min_length=1, max_length=10_000)] | Span]
+    set: dict[str, bool | Number | str] = {}
+    objectives: dict[str, Literal["min", "max"]] = {}
+
+    @model_validator(mode="after")
+    def _axes_differ(self) -> SweepSpec:
+        if not self.axes:
+            raise ValueError("a sweep needs at least one axis, such as 'job.tokens: [64, 128]'")
+        twice = sorted(set(self.axes) & set(self.set))
+        if twice:
+            raise ValueError(f"{twice[0]!r} is both an axis and set")
+        return self

@@ -1,0 +1,223 @@
+"""Runs and sweeps to resolved data, and the two doors for files of any kind: load one, check one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from archsim.config.checking import Checked, Row, check_model, check_schedule
+from archsim.config.files import RunFile, find_named, load_run, load_system
+from archsim.config.finding import find, known_kind
+from archsim.config.job import ROLES, JobSpec, SweepSpec
+from archsim.config.layers import KEYS, Section, load_layers, plain_section, stated_kind, subsection
+from archsim.config.reading import Where, read, shown
+from archsim.config.resolve import (
+    Resolved,
+    checked_model,
+    checked_system,
+    digest,
+    fields_only,
+    is_derived,
+    model_section,
+    registered,
+    resolve_model,
+    resolve_part,
+    resolve_system,
+)
+from archsim.config.setting import Setting, apply, parse_sets
+from archsim.units import InputError, quote, suggest
+
+_ROOTS = ("system", "schedule", "job", "model")
+
+
+def load_config(kind: str, name_or_path: str | Path | Mapping[str, Any], sets: Iterable[str] = ()) -> Resolved:
+    """Load, override and validate a configuration.
+
+    Parameters
+    ----------
+    kind : str
+        ``part``, ``system``, ``model``, ``run`` or ``sweep``.
+    name_or_path : str, Path or Mapping
+        Name of a file on the search path, path of a file, or (runs only) the run itself as plain data.
+    sets : iterable of str
+        Overrides ``"dotted.path=value"``: ``spec.<field>`` for a part or model, ``system.<device>[.<field>]`` for a
+        system, and for a run also ``system``, ``schedule[.<field>]``, ``job.<field>`` and ``model.<role>.<field>``.
+
+    Raises
+    ------
+    InputError
+        For anything wrong in the files or overrides: one line with file, line and dotted path.
+    """
+    return _LOADERS[known_kind(kind)](name_or_path, tuple(sets))
+
+
+def describe(resolved: Resolved) -> list[Row]:
+    """Rows (path, value, unit, source, range) of a resolved configuration, as ``archsim show`` prints them."""
+    return list(resolved.rows)
+
+
+def check_file(path: str | Path) -> list[str]:
+    """Problems of a file of any kind, one line each; none when it is right."""
+    try:
+        file = find("part", Path(path))
+        kind = stated_kind(read(file))
+        resolved = load_config(kind, file)
+        if kind == "sweep":
+            return _axis_problems(resolved)
+    except InputError as error:
+        return [error.message, *error.others]
+    return []
+
+
+def _resolve_run(name_or_path: Any, sets: Sequence[str]) -> Resolved:
+    run = load_run(name_or_path)
+    near = run.file.parent if run.file is not None else None
+    settings = parse_sets(sets, _ROOTS)
+    by_root = {root: [setting for setting in settings if setting.path[0] == root] for root in _ROOTS}
+    machine = _machine(run, near, by_root["system"])
+    schedule_class, schedule = _checked_schedule(run.schedule.copy(), by_root["schedule"])
+    section = run.job.copy()
+    apply(section, fields_only(by_root["job"], 2), 1)
+    job = check_model(JobSpec, section, sourced=False, default_source=f"chosen by the run {run.name}")
+    job = _with_roles(job, schedule_class, schedule.data["name"], section)
+    models = _checked_models(run.model, job, near, by_root["model"], section)
+    pieces = [machine, schedule, job, *models.values()]
+    data = {
+        "kind": "run",
+        "name": run.name,
+        "system": machine.data,
+        "schedule": schedule.data,
+        "job": job.data,
+        "model": {role: {"name": job.data[role], "spec": model.data} for role, model in models.items()},
+    }
+    sources = {path: source for piece in pieces for path, source in piece.sources.items()}
+    rows = tuple(row for piece in pieces for row in piece.rows)
+    return Resolved("run", run.name, data, sources, digest(data), run.file, rows)
+
+
+def _machine(run: RunFile, near: Path | None, settings: list[Setting]) -> Checked:
+    """Validated system of a run; ``system=NAME`` swaps it as a whole."""
+    name, where = run.system, run.here
+    if settings and len(settings[0].path) == 1:
+        name, where = settings[0].text(), settings[0].where
+    file = find_named("system", name, where, "system", near)
+    return checked_system(load_system(file), [setting for setting in settings if len(setting.path) > 1])
+
+
+def _checked_schedule(section: Section, settings: list[Setting]) -> tuple[type, Checked]:
+    """Schedule class and its validated fields; ``schedule=NAME`` drops the fields of the one it replaces."""
+    for setting in settings:
+        if len(setting.path) == 1 or setting.path[1:] == ("name",):
+            name = setting.text()
+            if section.values.get("name") != name:
+                section = plain_section("schedule", {"name": name}, setting.where, "")
+        elif len(setting.path) == 2:
+            apply(section, [setting], 1)
+        else:
+            raise setting.where.error("a schedule's fields have no fields of their own")
+    name = section.values.pop("name", None)
+    where = section.place(("name",))
+    if not isinstance(name, str):
+        raise where.error(f"expected the name of a schedule, not {quote(name)}", "schedule.name")
+    schedule_class = registered("schedule", name, where, "schedule.name")
+    return schedule_class, check_schedule(schedule_class, name, section)
+
+
+def _with_roles(job: Checked, schedule_class: type, schedule: str, section: Section) -> Checked:
+    """Job with the models that its schedule needs; a missing draft is the EAGLE3 head derived from the target.
+
+    Raises
+    ------
+    InputError
+        When the schedule needs another role that the job does not fill.
+    """
+    data, sources, rows = dict(job.data), dict(job.sources), list(job.rows)
+    for role in getattr(schedule_class, "roles", ("target",)):
+        if data.get(role) is not None:
+            continue
+        if role != "draft":
+            raise section.here.error(f"schedule {quote(schedule)} needs a model in the role {quote(role)}", "job")
+        data[role] = f"eagle3-{data['target']}"
+        row = Row("job.draft", data[role], "", f"default of schedule {schedule}", None)
+        rows = [row if old.path == row.path else old for old in rows]
+    return Checked(data, sources, tuple(rows))
+
+
+def _checked_models(
+    overrides: Section, job: Checked, near: Path | None, settings: list[Setting], section: Section
+) -> dict[str, Checked]:
+    """Validated models of all filled roles, under the run file's and the command line's overrides."""
+    filled = [role for role in ROLES if job.data[role] is not None]
+    stated = {role: subsection(overrides, role, f"model.{role}") for role in overrides.values}
+    for role, where in [
+        *((role, inner.here) for role, inner in stated.items()),
+        *((setting.path[1], setting.where) for setting in fields_only(settings, 3)),
+    ]:
+        if role not in filled:
+            raise where.error(f"the job has no model in the role {quote(role)}; {suggest(role, filled)}", "model")
+    models = {}
+    for role in filled:
+        name, where = job.data[role], section.place((role,))
+        file = None if is_derived(name) else find_named("model", name, where, f"job.{role}", near)
+        name = job.data[role] = name if file is None else file.stem
+        model = model_section(name, file, where, near, f"model.{role}")
+        if role == "target" and job.data["kv_dtype"] is not None:
+            model.put(("kv_dtype",), job.data["kv_dtype"], section.place(("kv_dtype",)), "job.kv_dtype")
+        if role in stated:
+            model.cover(stated[role])
+        apply(model, [setting for setting in settings if setting.path[1] == role], 2)
+        models[role] = checked_model(model)
+    return models
+
+
+def _resolve_sweep(name_or_path: Any, sets: Sequence[str]) -> Resolved:
+    if sets:
+        raise InputError(f"--set {quote(sets[0])} cannot change a sweep; put the value under its 'set:'")
+    layers = load_layers("sweep", find("sweep", name_or_path))
+    section = Section("", layers.top.where())
+    for key in KEYS["sweep"]:
+        value = layers.get(key)
+        if isinstance(value, dict):
+            inner = layers.section(key)
+            value = inner.values
+            section.where.update({(key, *below): where for below, where in inner.where.items()})
+        if value is not None:
+            section.values[key] = value
+            section.where[(key,)] = layers.where(key)
+    checked = check_model(SweepSpec, section, sourced=False)
+    data = {"kind": "sweep", "name": layers.name, **checked.data}
+    return Resolved("sweep", layers.name, data, {}, digest(data), layers.path, checked.rows)
+
+
+def _axis_problems(sweep: Resolved) -> list[str]:
+    """Problems of a sweep's axes: every value is tried on the run, alone with what the sweep sets."""
+    here = Where(shown(sweep.file) if sweep.file else sweep.name, 1)
+    near = sweep.file.parent if sweep.file else None
+    try:
+        run = find_named("run", sweep.data["run"], here, "run", near)
+    except InputError as error:
+        return [error.message]
+    fixed = [f"{path}={_as_text(value)}" for path, value in sweep.data["set"].items()]
+    problems: dict[str, None] = {}
+    for path, axis in sweep.data["axes"].items():
+        for value in axis if isinstance(axis, list) else [axis["low"], axis["high"]]:
+            try:
+                load_config("run", run, [*fixed, f"{path}={_as_text(value)}"])
+            except InputError as error:
+                problems[here.error(error.message, f"axes.{path}").message] = None
+    return list(problems)
+
+
+def _as_text(value: Any) -> str:
+    """Value as it is written after ``--set PATH=``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_LOADERS: dict[str, Callable[[Any, Sequence[str]], Resolved]] = {
+    "part": resolve_part,
+    "system": resolve_system,
+    "model": resolve_model,
+    "run": _resolve_run,
+    "sweep": _resolve_sweep,
+}

@@ -1,0 +1,296 @@
+"""What a device is: the units, pools and stores it contributes and how it lowers operators to rows.
+
+Two column schemas meet here. :class:`Ops` is what the workload asks (one entry per operator);
+:class:`Rows` is what a device answers (one or more task rows per operator, with counts by action).
+Both are plain int64 columns, so a device's kernels can read and fill them directly.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+MAX_POOLS = 4
+MAX_STORES = 2
+NO_CAP = 1 << 62
+
+
+class OpKind(enum.IntEnum):
+    """Operator kinds a device may declare in ``Device.ops``."""
+
+    MATMUL = 0  # [m,k] x [k,n], weights are a model parameter
+    ATTENTION = 1  # m query rows against kv cached rows plus the m rows themselves
+    NORM = 2  # RMSNorm over m rows of k elements
+    ROPE = 3  # rotary embedding on m rows of k elements
+    ELEMENTWISE = 4  # activation (SwiGLU, ...) or residual add on m rows of k elements
+    EMBED = 5  # gather m rows of k elements from the embedding table
+    PROJECTION = 6  # output projection (lm_head): a matmul that schedules place on its own
+    LOAD = 7  # read weight_bytes from flash into a DRAM buffer, in requests of n bytes
+    COPY = 8  # move in_bytes within DRAM (KV compaction, merge, layout)
+    SAMPLE = 9  # arg-max or top-k over m rows of k logits
+    CONTROL = 10  # n instructions of control logic
+    KV_WRITE = 11  # append m rows of kv_bytes / m each to the KV store
+    MAP = 12  # map in_bytes of buffers into an address window, in n calls
+
+
+class DType(enum.IntEnum):
+    """Storage types; ``BLOCK[dtype] = (bytes, elements)`` of one quantisation block.
+
+    Source of the block sizes: the ggml block structs (block_q4_0 18 B / 32, block_q4_1 20 B / 32,
+    block_q6_K 210 B / 256, block_q8_0 34 B / 32, block_tq2_0 66 B / 256).
+    """
+
+    FP32 = 0
+    FP16 = 1
+    BF16 = 2
+    INT8 = 3
+    INT4 = 4
+    Q4_0 = 5
+    Q4_1 = 6
+    Q6_K = 7
+    Q8_0 = 8
+    TQ2_0 = 9
+
+
+BLOCK: Mapping[DType, tuple[int, int]] = {
+    DType.FP32: (4, 1),
+    DType.FP16: (2, 1),
+    DType.BF16: (2, 1),
+    DType.INT8: (1, 1),
+    DType.INT4: (1, 2),
+    DType.Q4_0: (18, 32),
+    DType.Q4_1: (20, 32),
+    DType.Q6_K: (210, 256),
+    DType.Q8_0: (34, 32),
+    DType.TQ2_0: (66, 256),
+}
+
+
+def dtype_bytes(dtype: DType | int, elements: int) -> int:
+    """Bytes that `elements` values occupy in `dtype`, whole blocks only, rounded up."""
+    size, count = BLOCK[DType(dtype)]
+    return -(-int(elements) // count) * size
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A serial resource: runs one row at a time. `quantum` says what one row is on the real part."""
+
+    name: str
+    quantum: str = ""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A shared rate.
+
+    `capacity` is in `unit` per second (bytes/s for bandwidth, plain count for cores or contexts).
+    `mix` lists capacities that hold only for a set of stream classes running together:
+    ``{frozenset({"npu_seq_read", "flash_write"}): 5.9e10}``; every other set has `capacity`.
+    """
+
+    name: str
+    capacity: float
+    unit: str
+    mix: Mapping[frozenset[str], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A level between 0 and `capacity`, counted in `unit` (bytes, slots)."""
+
+    name: str
+    capacity: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One priced fact: `value` in `unit` with its `source` and, where known, its `range`."""
+
+    value: float
+    unit: str
+    source: str
+    range: tuple[float, float] | None = None
+
+
+#: Stream classes that rows declare towards DRAM-like pools; a pool's mix table is keyed by sets of them.
+STREAMS: tuple[str, ...] = (
+    "none",
+    "cpu_seq_read",
+    "npu_seq_read",
+    "flash_write",
+    "random_read",
+    "copy",
+    "pim",
+    "other",
+)
+
+
+class Ops(NamedTuple):
+    """Operators to lower: int64 columns of equal length n (one operator per entry).
+
+    Sizes are elements unless the name says bytes. ``kv`` is the number of cached KV rows *before* the
+    operator; an attention operator reads ``kv`` cached rows and its own ``m``.
+    """
+
+    kind: np.ndarray  # OpKind
+    m: np.ndarray  # rows (tokens)
+    k: np.ndarray  # inner dimension; row width of vector operators
+    n: np.ndarray  # outer dimension; request bytes of LOAD; instructions of CONTROL
+    kv: np.ndarray  # cached rows (attention)
+    heads: np.ndarray  # query heads
+    kv_heads: np.ndarray
+    head_dim: np.ndarray
+    wdtype: np.ndarray  # DType of the weights
+    adtype: np.ndarray  # DType of the activations
+    kvdtype: np.ndarray  # DType of the KV cache
+    weight_bytes: np.ndarray  # bytes of weights touched once
+    in_bytes: np.ndarray  # activation bytes read
+    out_bytes: np.ndarray  # activation bytes written
+    kv_bytes: np.ndarray  # KV bytes read (attention) or written (KV_WRITE)
+    macs: np.ndarray  # exact multiply-accumulates, without padding
+    parts: np.ndarray  # rows to split the operator into (1 = whole)
+
+
+def make_ops(entries: Sequence[Mapping[str, int]]) -> Ops:
+    """Build :class:`Ops` from dictionaries; a missing key is 0 (``parts``: 1), an unknown one raises."""
+    known = set(Ops._fields)
+    for entry in entries:
+        unknown = set(entry) - known
+        if unknown:
+            raise KeyError(f"unknown operator column {sorted(unknown)[0]!r}; known: {', '.join(Ops._fields)}")
+    columns = [
+        np.array([int(entry.get(name, 1 if name == "parts" else 0)) for entry in entries], dtype=np.int64)
+        for name in Ops._fields
+    ]
+    return Ops(*columns)
+
+
+class Rows(NamedTuple):
+    """Task rows of lowered operators: int64 columns of equal length, in chain order per operator.
+
+    Rows of one operator run one after the other in the order given. Unit, pool and store ids are the
+    system's (a device resolves them by name through its binding). ``work`` is in 2**-28 byte,
+    ``cap`` in 2**-28 byte per picosecond, ``coef`` in 2**-20 pool units per work unit.
+    ``counts[i, a]`` is how often row i performs ``actions[a]`` (names of the device's energy table).
+    """
+
+    op: np.ndarray  # index into the lowered Ops
+    unit: np.ndarray
+    weight: np.ndarray  # share weight: bytes in flight
+    lead: np.ndarray  # ps before data flows; a latency, not scaled by set_rate
+    work: np.ndarray
+    cap: np.ndarray
+    pool: np.ndarray  # [n, MAX_POOLS], -1 = none
+    coef: np.ndarray  # [n, MAX_POOLS]
+    claim: np.ndarray  # pool held exclusively, -1 = none
+    stream: np.ndarray  # index into STREAMS
+    counts: np.ndarray  # [n, len(actions)]
+    actions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Names to system ids, given to each device when the system is built."""
+
+    units: Mapping[str, int]
+    pools: Mapping[str, int]
+    stores: Mapping[str, int]
+
+    def unit(self, name: str) -> int:
+        """Id of unit `name`; an unknown name raises with the known ones."""
+        return self._find(self.units, "unit", name)
+
+    def pool(self, name: str) -> int:
+        """Id of pool `name`; an unknown name raises with the known ones."""
+        return self._find(self.pools, "pool", name)
+
+    def store(self, name: str) -> int:
+        """Id of store `name`; an unknown name raises with the known ones."""
+        return self._find(self.stores, "store", name)
+
+    @staticmethod
+    def _find(table: Mapping[str, int], what: str, name: str) -> int:
+        if name not in table:
+            raise KeyError(f"no {what} {name!r} in this system; it has: {', '.join(table) or 'none'}")
+        return table[name]
+
+
+class Device:
+    """A part of a machine. Subclasses set `Spec` and `ops`, and register with ``@device(name)``.
+
+    `name` is the device's name in its system (``flash``, ``npu``, ...); units, pools and stores are named
+    ``<name>.<what>``. Construction needs only the spec; :meth:`bind` gives the system's ids before
+    :meth:`lower` is called. :meth:`lower` is pure: equal operators give equal rows.
+    """
+
+    Spec: ClassVar[Any]
+    ops: ClassVar[frozenset[OpKind]] = frozenset()
+    kind: ClassVar[str] = ""
+
+    def __init__(self, name: str, spec: Any) -> None:
+        self.name = name
+        self.spec = spec
+        self.binding: Binding | None = None
+
+    @property
+    def window_bytes(self) -> int:
+        """Bytes that can be mapped into the device's address window at a time (devices that lower MAP)."""
+        raise TypeError(f"device {self.name!r} ({type(self).__name__}) has no address window")
+
+    def peak_ops_per_s(self) -> float:
+        """Largest rate of multiply and add operations, for roofline and null models; 0 where none are done."""
+        return 0.0
+
+    def bind(self, binding: Binding) -> None:
+        """Receive the system's ids (called once, when the system is complete)."""
+        self.binding = binding
+
+    def units(self) -> list[Unit]:
+        """Serial resources of this device."""
+        return []
+
+    def pools(self) -> list[Pool]:
+        """Shared rates of this device."""
+        return []
+
+    def stores(self) -> list[Store]:
+        """Levels of this device."""
+        return []
+
+    def lower(self, ops: Ops) -> Rows:
+        """Lower operators to task rows.
+
+        Parameters
+        ----------
+        ops : Ops
+            Columns of length n; every ``kind`` is in ``self.ops``.
+
+        Returns
+        -------
+        Rows
+            At least one row per operator, grouped by operator in order.
+
+        Raises
+        ------
+        ValueError
+            For a shape the device cannot run, naming the operator and the rule.
+        """
+        raise TypeError(f"device {self.name!r} ({type(self).__name__}) lowers no operators")
+
+    def energy(self) -> dict[str, Cost]:
+        """Energy by action, in pJ per count."""
+        return {}
+
+    def power(self) -> dict[str, Cost]:
+        """Static power by block, in mW, drawn for as long as the run lasts."""
+        return {}
+
+    def area(self) -> dict[str, Cost]:
+        """Area by block, in um2."""
+        return {}

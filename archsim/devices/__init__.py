@@ -1,0 +1,1 @@
+"""Devices: one file or folder per part of a machine; each registers itself by name."""

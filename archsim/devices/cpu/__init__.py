@@ -1,0 +1,248 @@
+"""CPU cluster of a phone: one pool of cores, one pool of bandwidth, three units.
+
+``<name>.compute`` runs one parallel job on ``threads`` cores, ``<name>.control`` control logic on one core and
+``<name>.copy`` copies within DRAM on one core; all draw on ``<name>.cores`` and ``<name>.bandwidth``, so a job slows
+down when cores run out. What an operator costs is in :mod:`archsim.devices.cpu.costs`.
+
+Not modelled: caches (activations and KV count as DRAM traffic), clock changes (set_rate serves), thread placement other
+than fastest first.
+
+Sources: cores and clocks of the SM8650; GEMV 646 / 589 / 324 us and 128-row MUL_MAT 16,085 / 12,033 / 7,181 us per
+matrix, 6 threads, Q4_0 (arXiv 2605.27435); 43.9 GB/s for the CPU alone (PowerInfer-2, arXiv 2406.06282).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Unit
+from archsim.devices.cpu.costs import ACTIONS, CpuNumbers, plan_cpu
+from archsim.devices.dram.traffic import DRAM_ACTIONS, allowed_kinds, build_rows, check_ops
+from archsim.registry import device
+from archsim.units import Bytes, BytesPerS, Hz, PositiveFactor, PositiveInt, Ps
+
+MB = 1e6
+KHZ = 1e3
+CLASSES = ("prime", "performance", "efficiency")
+
+#: Cost of unpacking 32 weights relative to Q4_0.
+UNPACK: dict[DType, float] = {
+    # assumed: nothing to unpack but a load and a conversion
+    DType.FP32: 0.5,
+    DType.FP16: 0.5,
+    DType.BF16: 0.5,
+    DType.INT8: 0.4,
+    DType.Q8_0: 0.6,
+    # assumed: nibbles without a scale per block
+    DType.INT4: 0.8,
+    DType.Q4_0: 1.0,
+    DType.Q4_1: 1.1,
+    # assumed: 4 + 2 bit planes and 16 sub-scales; gives the 26 GB/s seen with vocabulary matrices
+    DType.Q6_K: 1.6,
+    DType.TQ2_0: 0.7,
+}
+FLOAT_WEIGHTS = (DType.FP32, DType.FP16, DType.BF16)
+
+
+class CpuSpec(BaseModel):
+    """One CPU.
+
+    Attributes
+    ----------
+    core_hz : tuple of float
+        Clock of each core, fastest first.
+    core_classes : tuple of str
+        Class of each core: ``prime``, ``performance`` or ``efficiency``.
+    threads : int
+        Cores of a parallel job, taken from the front of the list.
+    control_core, single_core : int
+        Index of the core for control logic, and for single-threaded operators and copies.
+    bandwidth_bytes_per_s, single_bandwidth_bytes_per_s : float
+        What all cores together, and one core, can read.
+    copy_bytes_per_s : float
+        Bytes one core copies per second (each is read and written).
+    sync_ps : int
+        Waking the job's threads and joining them, per operator (2-15 us).
+    random_row_ps : int
+        Latency of one scattered table row.
+    control_ipc : float
+        Instructions per cycle of control code.
+    unpack_cycles_per_block : float
+        Core cycles to unpack 32 Q4_0 weights.
+    mac_cycles_per_block : float
+        Core cycles of 32 INT8 multiply-accumulates, scaling included.
+    attention_macs_per_cycle : float
+        FP16 multiply-accumulates per core cycle in attention.
+    softmax_cycles, norm_cycles, rope_cycles, elementwise_cycles, sample_cycles : float
+        Core cycles per element.
+    inflight_bytes : int
+        Bytes in flight of a parallel job: its weight in DRAM's shares.
+    memory : str
+        Name of the DRAM device.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    core_hz: tuple[Hz, ...]
+    core_classes: tuple[Literal["prime", "performance", "efficiency"], ...]
+    threads: PositiveInt
+    control_core: Annotated[int, Field(strict=True, ge=0)]
+    single_core: Annotated[int, Field(strict=True, ge=0)]
+    bandwidth_bytes_per_s: BytesPerS
+    single_bandwidth_bytes_per_s: BytesPerS
+    copy_bytes_per_s: BytesPerS
+    sync_ps: Ps
+    random_row_ps: Ps
+    control_ipc: PositiveFactor
+    unpack_cycles_per_block: PositiveFactor
+    mac_cycles_per_block: PositiveFactor
+    attention_macs_per_cycle: PositiveFactor
+    softmax_cycles: PositiveFactor
+    norm_cycles: PositiveFactor
+    rope_cycles: PositiveFactor
+    elementwise_cycles: PositiveFactor
+    sample_cycles: PositiveFactor
+    inflight_bytes: Annotated[Bytes, Field(ge=1)]
+    memory: str = "dram"
+
+    @model_validator(mode="after")
+    def _cores_agree(self) -> CpuSpec:
+        cores = len(self.core_hz)
+        if len(self.core_classes) != cores:
+            raise ValueError(f"core_classes has {len(self.core_classes)} entries, core_hz has {cores}")
+        for name, limit in (("threads", cores), ("control_core", cores - 1), ("single_core", cores - 1)):
+            if getattr(self, name) > limit:
+                raise ValueError(f"{name} is {getattr(self, name)}; with {cores} cores it can be at most {limit}")
+        return self
+
+
+def _milli(value: float) -> int:
+    """Thousandths, as kernels hold fractions."""
+    return round(value * 1000)
+
+
+def _khz_by_class(spec: CpuSpec, cores: slice) -> list[int]:
+    """Sum of clocks of each class among `cores`, kHz."""
+    chosen = list(zip(spec.core_classes, spec.core_hz))[cores]
+    return [round(sum(hz for kind, hz in chosen if kind == name) / KHZ) for name in CLASSES]
+
+
+@device("cpu")
+class Cpu(Device):
+    """Units compute, control and copy over pools cores and bandwidth."""
+
+    Spec = CpuSpec
+    ops = frozenset(
+        {
+            *(OpKind.MATMUL, OpKind.PROJECTION, OpKind.ATTENTION, OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE),
+            *(OpKind.EMBED, OpKind.SAMPLE, OpKind.COPY, OpKind.CONTROL, OpKind.KV_WRITE),
+        }
+    )
+    kind = "cpu"
+
+    def units(self) -> list[Unit]:
+        """Parallel job, control logic, copies."""
+        return [
+            Unit(f"{self.name}.compute", "one operator of the thread pool, barrier to barrier"),
+            Unit(f"{self.name}.control", "one call of control logic"),
+            Unit(f"{self.name}.copy", "one copy"),
+        ]
+
+    def pools(self) -> list[Pool]:
+        """Cores and what they can ask of DRAM together."""
+        return [
+            Pool(f"{self.name}.cores", float(len(self.spec.core_hz)), "cores"),
+            Pool(f"{self.name}.bandwidth", self.spec.bandwidth_bytes_per_s, "bytes/s"),
+        ]
+
+    def bind(self, binding: Binding) -> None:
+        """Resolve ids and turn the spec into integers."""
+        super().bind(binding)
+        spec = self.spec
+        self._allowed = allowed_kinds(self.ops)
+        self._pools = (
+            binding.pool(f"{spec.memory}.bandwidth"),
+            binding.pool(f"{self.name}.bandwidth"),
+            binding.pool(f"{self.name}.cores"),
+        )
+        self._actions = tuple(f"{self.name}.{action}" for action in ACTIONS) + tuple(
+            f"{spec.memory}.{action}" for action in DRAM_ACTIONS
+        )
+        self._numbers = CpuNumbers(
+            sync_ps=spec.sync_ps,
+            job_khz=round(sum(spec.core_hz[: spec.threads]) / KHZ),
+            job_cores=spec.threads,
+            single_khz=round(spec.core_hz[spec.single_core] / KHZ),
+            control_khz=round(spec.core_hz[spec.control_core] / KHZ),
+            bandwidth=round(spec.bandwidth_bytes_per_s / MB),
+            single_bandwidth=round(spec.single_bandwidth_bytes_per_s / MB),
+            copy_rate=round(spec.copy_bytes_per_s / MB),
+            random_row_ps=spec.random_row_ps,
+            instruction=_milli(1 / spec.control_ipc),
+            mac_block=_milli(spec.mac_cycles_per_block),
+            attention_mac=_milli(1 / spec.attention_macs_per_cycle),
+            softmax=_milli(spec.softmax_cycles),
+            norm=_milli(spec.norm_cycles),
+            rope=_milli(spec.rope_cycles),
+            elementwise=_milli(spec.elementwise_cycles),
+            sample=_milli(spec.sample_cycles),
+            inflight=spec.inflight_bytes,
+            compute_unit=binding.unit(f"{self.name}.compute"),
+            control_unit=binding.unit(f"{self.name}.control"),
+            copy_unit=binding.unit(f"{self.name}.copy"),
+            seq_stream=STREAMS.index("cpu_seq_read"),
+            random_stream=STREAMS.index("random_read"),
+            copy_stream=STREAMS.index("copy"),
+        )
+        self._unpack = np.array([_milli(UNPACK[d] * spec.unpack_cycles_per_block) for d in DType], np.int64)
+        self._float = np.array([d in FLOAT_WEIGHTS for d in DType], np.int64)
+        one = slice(spec.single_core, spec.single_core + 1)
+        control = slice(spec.control_core, spec.control_core + 1)
+        clocks = [_khz_by_class(spec, cores) for cores in (slice(0, spec.threads), one, control)]
+        self._class_khz = np.array(clocks, np.int64).ravel()
+
+    def lower(self, ops: Ops) -> Rows:
+        """One row per operator (times ``parts``); leads are the thread pool's barrier."""
+        check_ops(ops, self._allowed, self.name)
+        plan, counts = plan_cpu(ops, self._numbers, self._unpack, self._float, self._class_khz)
+        return build_rows(ops, plan, counts, self._actions, self._pools)
+
+    def energy(self) -> dict[str, Cost]:
+        """Per MAC and per cycle of a busy core, by class."""
+        return dict(ENERGY)
+
+    def power(self) -> dict[str, Cost]:
+        """Leakage and uncore."""
+        return dict(POWER)
+
+    def area(self) -> dict[str, Cost]:
+        """Cores by class, and their shared cache."""
+        table = {}
+        for name in CLASSES:
+            cost, count = AREA[name], self.spec.core_classes.count(name)
+            low, high = cost.range or (cost.value, cost.value)
+            table[name] = Cost(cost.value * count, "um2", f"{cost.source}; x {count}", (low * count, high * count))
+        return {**table, "l3": AREA["l3"]}
+
+
+_POWER_NOTE = "assumed, from 4.1 W (llama.cpp) to 8.2 W (T-MAC) whole-phone power with 6 cores busy (18.9e9 cycles/s)"
+
+ENERGY: dict[str, Cost] = {
+    "mac_int8": Cost(
+        0.1, "pJ", "assumed: 0.23 pJ at 45 nm (Horowitz) scaled to 4 nm, datapath of SIMD included", (0.03, 0.25)
+    ),
+    "mac_fp16": Cost(0.3, "pJ", "assumed: three times INT8", (0.1, 0.8)),
+    "prime_cycle": Cost(250.0, "pJ", _POWER_NOTE, (120.0, 450.0)),
+    "performance_cycle": Cost(130.0, "pJ", _POWER_NOTE, (70.0, 260.0)),
+    "efficiency_cycle": Cost(50.0, "pJ", _POWER_NOTE, (25.0, 100.0)),
+}
+POWER: dict[str, Cost] = {"static": Cost(60.0, "mW", "assumed: leakage of cores and L3 when clocked", (20.0, 150.0))}
+AREA: dict[str, Cost] = {
+    "prime": Cost(2.0e6, "um2", "assumed: Cortex-X4 class with its L2, 4 nm", (1.5e6, 3.0e6)),
+    "performance": Cost(0.9e6, "um2", "assumed: Cortex-A720 class with its L2, 4 nm", (0.6e6, 1.3e6)),
+    "efficiency": Cost(0.45e6, "um2", "assumed: Cortex-A520 class with its share of L2, 4 nm", (0.3e6, 0.7e6)),
+    "l3": Cost(4.0e6, "um2", "assumed: 12 MB L3 at 0.3 mm2/MB with tags and ring, 4 nm", (2.0e6, 6.0e6)),
+}

@@ -1,0 +1,146 @@
+"""DRAM of a phone as one pool of bandwidth and one store of capacity.
+
+Modelled: a pool whose capacity depends on the mix of streams that flow (``mix``, fractions of the peak; sets without an
+entry get the achievable cap), a store of bytes, energy by command and bit, static power of background and refresh.
+The speed of a single consumer is that consumer's own cap, not the pool's. Not modelled here: banks, timing constraints
+and refresh stalls (the command-level kernel fills the mix table), self-refresh between bursts of work.
+
+Sources: peak = transfer rate x width; achievable 61.9 GB/s and single consumers at 40-45 GB/s of 68 GB/s parts
+(HeteroInfer, arXiv 2501.14794); CPU 43.9, NPU 56, both 59.6 GB/s on one phone (PowerInfer-2, arXiv 2406.06282);
+energies derived from published LPDDR5 current sets. No vendor data sheet of LPDDR5 currents is public.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from archsim.device import STREAMS, Cost, Device, Pool, Store
+from archsim.registry import device
+from archsim.units import Bits, Bytes, BytesPerS, PositiveInt, Ps, TransfersPerS
+
+
+class DramSpec(BaseModel):
+    """One DRAM system.
+
+    Attributes
+    ----------
+    standard : str
+        Name of the standard and speed, such as ``lpddr5x-9600``.
+    transfer_rate_per_s : float
+        Transfers per second and pin (6.4e9 to 10.667e9 for LPDDR5/5X).
+    bus_width_bits : int
+        Width of all channels together (64 on phones).
+    channels, ranks : int
+        Channels of ``bus_width_bits / channels`` bits, and ranks on each; their product is the number of dies.
+    achievable_bytes_per_s : float
+        Pool capacity for stream sets without an entry in `mix`; at most the peak.
+    capacity_bytes : int
+        Size of the store.
+    unloaded_latency_ps : int
+        Latency of one read on an idle bus, as a core sees it.
+    mix : dict
+        Stream classes joined by ``+`` -> capacity as a fraction of the peak.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    standard: str
+    transfer_rate_per_s: TransfersPerS
+    bus_width_bits: Bits
+    channels: PositiveInt
+    ranks: PositiveInt
+    achievable_bytes_per_s: BytesPerS
+    capacity_bytes: Bytes
+    unloaded_latency_ps: Ps
+    mix: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
+
+    @property
+    def peak_bytes_per_s(self) -> float:
+        """Transfers per second times width."""
+        return self.transfer_rate_per_s * self.bus_width_bits / 8
+
+    @property
+    def dies(self) -> int:
+        """Dies behind the bus, one per channel and rank."""
+        return self.channels * self.ranks
+
+    @field_validator("mix")
+    @classmethod
+    def _known_streams(cls, mix: dict[str, float]) -> dict[str, float]:
+        for key in mix:
+            for stream in key.split("+"):
+                if stream not in STREAMS[1:]:
+                    raise ValueError(f"mix: unknown stream class {stream!r}; known: {', '.join(STREAMS[1:])}")
+        return mix
+
+    @model_validator(mode="after")
+    def _below_peak(self) -> DramSpec:
+        if self.achievable_bytes_per_s > self.peak_bytes_per_s:
+            raise ValueError(
+                f"achievable_bytes_per_s {self.achievable_bytes_per_s:.4g} is above the peak of "
+                f"{self.peak_bytes_per_s:.4g}"
+            )
+        return self
+
+
+@device("dram")
+class Dram(Device):
+    """Pool ``<name>.bandwidth`` and store ``<name>.capacity``; has no units and lowers nothing."""
+
+    Spec = DramSpec
+    kind = "dram"
+
+    def pools(self) -> list[Pool]:
+        """Bandwidth, by the mix of streams."""
+        peak = self.spec.peak_bytes_per_s
+        mix = {frozenset(key.split("+")): fraction * peak for key, fraction in self.spec.mix.items()}
+        return [Pool(f"{self.name}.bandwidth", self.spec.achievable_bytes_per_s, "bytes/s", mix)]
+
+    def stores(self) -> list[Store]:
+        """Bytes of DRAM."""
+        return [Store(f"{self.name}.capacity", self.spec.capacity_bytes, "bytes")]
+
+    def energy(self) -> dict[str, Cost]:
+        """Per command and bit."""
+        return dict(ENERGY)
+
+    def power(self) -> dict[str, Cost]:
+        """Background and refresh of all dies."""
+        return {block: _times(cost, self.spec.dies, "mW") for block, cost in POWER_PER_DIE.items()}
+
+    def area(self) -> dict[str, Cost]:
+        """Controller and PHY on the SoC; the memory dies are parts of their own and not counted."""
+        return {block: _times(cost, self.spec.bus_width_bits, "um2") for block, cost in AREA_PER_BIT.items()}
+
+
+def _times(cost: Cost, factor: int, unit: str) -> Cost:
+    low, high = cost.range or (cost.value, cost.value)
+    return Cost(cost.value * factor, unit, f"{cost.source}; x {factor}", (low * factor, high * factor))
+
+
+_IDD = "LPDDR5 current set of LLMServingSim (LPDDR5_2GB_6400) at 1.05 V by the usual IDD formulae"
+
+ENERGY: dict[str, Cost] = {
+    "activate": Cost(2650.0, "pJ", f"{_IDD}: VDD (IDD0 tRC - IDD3N tRAS - IDD2N tRP), 2 KiB page", (1500.0, 4000.0)),
+    "read_bits": Cost(2.46, "pJ", f"{_IDD}: VDD (IDD4R - IDD3N) per bit, array to pads", (1.5, 6.1)),
+    "write_bits": Cost(2.31, "pJ", f"{_IDD}: VDD (IDD4W - IDD3N) per bit", (1.5, 6.1)),
+    "io_bits": Cost(
+        3.4,
+        "pJ",
+        "assumed: what brings a sequential read (2.46 array + 0.16 activation) to 6 pJ/bit in all, PHY of both sides "
+        "included; published totals are 4-20 pJ/bit",
+        (1.4, 17.4),
+    ),
+}
+
+POWER_PER_DIE: dict[str, Cost] = {
+    "background": Cost(42.0, "mW", f"{_IDD}: VDD IDD2N, precharged, per x16 die", (20.0, 60.0)),
+    "refresh": Cost(29.2, "mW", f"{_IDD}: 114 nJ per all-bank refresh every 3.906 us, per die", (10.0, 40.0)),
+}
+
+AREA_PER_BIT: dict[str, Cost] = {
+    "phy": Cost(1.0e5, "um2", "assumed: 0.1 mm2 per data bit of a 4 nm LPDDR5X PHY with pads", (0.5e5, 2.0e5)),
+    "controller": Cost(2.5e4, "um2", "assumed: a quarter of the PHY", (1.0e4, 5.0e4)),
+}

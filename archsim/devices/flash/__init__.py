@@ -1,0 +1,266 @@
+"""UFS flash as one command queue and one link.
+
+Modelled: a sequential read in requests of ``s`` bytes runs at ``s / (t_cmd + s / stream rate)``: commands are issued
+one after the other by one core, each costing ``t_cmd`` in which the link idles, and data then flow at the device's
+streaming rate (never above the link). A random read costs the issuing core ``t_issue`` per request and the device the
+random rate; up to ``queue_depth`` requests hide the page latency, and beyond the span that the translation cache
+covers each request pays for a miss. Not modelled here: channels, dies and planes, write and garbage collection,
+thermal throttling (set_rate on the link serves).
+
+``LOAD`` columns: ``weight_bytes`` to read, ``n`` bytes per request (0: the part's default), ``k`` = span in bytes over
+which requests are scattered (0: sequential).
+
+Sources: UFS 4.0 of one phone, 450 MB/s at 4 KB to 4 GB/s at 512 KB sequential, 3.5 GB/s at 512 KB random, 4 KB
+random 1076 / 1008 / 762 MB/s by issuing core over 128 MB and below 850 MB/s over 512 MB (PowerInfer-2,
+arXiv 2406.06282); queue of 32 commands, 2.9 GB/s per lane (Ripple, arXiv 2410.19274).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numba import njit
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from archsim.device import STREAMS, Binding, Cost, Device, OpKind, Ops, Pool, Rows, Store, Unit
+from archsim.devices.dram.traffic import (
+    DRAM_ACTIONS,
+    ITEMS,
+    LEAD_PS,
+    PAGE_BYTES,
+    PLAN_COLUMNS,
+    STREAM,
+    TIME_PS,
+    UNIT,
+    WEIGHT,
+    WRITE_BYTES,
+    allowed_kinds,
+    build_rows,
+    bytes_to_ps,
+    check_ops,
+    count_traffic,
+)
+from archsim.registry import device
+from archsim.units import Bytes, BytesPerS, PositiveInt, Ps
+
+MB = 1e6
+
+
+class FlashSpec(BaseModel):
+    """One UFS device and the way the host drives it.
+
+    Attributes
+    ----------
+    capacity_bytes : int
+        Size of the store.
+    link_bytes_per_s : float
+        Both lanes together, one direction.
+    stream_bytes_per_s : float
+        Rate at which the data of a sequential command flow, command cost apart; at most the link.
+    random_bytes_per_s : float
+        The same for scattered requests.
+    queue_depth : int
+        Requests in flight (UFS: 32).
+    command_ps : int
+        Time per sequential command in which the link idles: request, response and the host's path.
+    issue_prime_ps, issue_performance_ps, issue_efficiency_ps : int
+        Time the issuing core needs per asynchronous request, by class of core.
+    issue_core : str
+        Class of the core that issues.
+    page_latency_ps : int
+        Sensing one page (tR), paid once at the start of a load and hidden by the queue after that.
+    translation_span_bytes : int
+        Span within which random requests need no fetch of the translation table.
+    translation_miss_ps : int
+        Extra time per random request beyond that span.
+    page_bytes : int
+        Bytes sensed at a time on one plane.
+    request_bytes : int
+        Default request size of a load.
+    inflight_bytes : int
+        Bytes on their way to DRAM at a time: the weight of a load in DRAM's shares.
+    memory, cpu : str
+        Names of the DRAM and the CPU device in the system.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    capacity_bytes: Bytes
+    link_bytes_per_s: BytesPerS
+    stream_bytes_per_s: BytesPerS
+    random_bytes_per_s: BytesPerS
+    queue_depth: PositiveInt
+    command_ps: Ps
+    issue_prime_ps: Ps
+    issue_performance_ps: Ps
+    issue_efficiency_ps: Ps
+    issue_core: Literal["prime", "performance", "efficiency"]
+    page_latency_ps: Ps
+    translation_span_bytes: Bytes
+    translation_miss_ps: Ps
+    page_bytes: Annotated[Bytes, Field(ge=512)]
+    request_bytes: Annotated[Bytes, Field(ge=512)]
+    inflight_bytes: Annotated[Bytes, Field(ge=1)]
+    memory: str = "dram"
+    cpu: str = "cpu"
+
+    @model_validator(mode="after")
+    def _below_link(self) -> FlashSpec:
+        for name in ("stream_bytes_per_s", "random_bytes_per_s"):
+            if getattr(self, name) > self.link_bytes_per_s:
+                raise ValueError(
+                    f"{name} {getattr(self, name):.4g} is above link_bytes_per_s {self.link_bytes_per_s:.4g}"
+                )
+        return self
+
+    @property
+    def issue_ps(self) -> int:
+        """Time per request of the core that issues."""
+        return getattr(self, f"issue_{self.issue_core}_ps")
+
+
+@njit(cache=True)
+def load_times(size, request, span, spec):
+    """Times of one load.
+
+    Parameters
+    ----------
+    size, request, span : int
+        Bytes to read, per request, and scattered over (0: sequential).
+    spec : int64[8]
+        Stream and random rate (1e6 bytes/s), command, issue, page latency, translation miss (ps), span covered
+        (bytes), queue depth.
+
+    Returns
+    -------
+    tuple of int
+        Flow in ps (rounded up), lead in ps, time of the issuing core in ps, requests.
+    """
+    requests = -(-size // request)
+    if span == 0:
+        flow = bytes_to_ps(size, spec[0]) + requests * spec[2]
+        return flow, spec[2] + spec[4], requests * spec[3], requests
+    per_command = spec[3] + (spec[5] if span > spec[6] else 0)
+    serial = bytes_to_ps(size, spec[1]) + requests * per_command
+    # Little's law: with few requests in flight the page latency shows.
+    waiting = -(-requests * (spec[4] + per_command + bytes_to_ps(request, spec[1])) // spec[7])
+    return max(serial, waiting), spec[3] + spec[4], requests * spec[3], requests
+
+
+@njit(cache=True)
+def plan_loads(weight_bytes, n, k, spec, default_request, page_bytes, unit, weight, stream):
+    """Plan and counts of LOAD operators; counts are page reads, link bits, active ns, then DRAM's actions."""
+    size = weight_bytes.size
+    plan = np.zeros((size, PLAN_COLUMNS), np.int64)
+    counts = np.zeros((size, 7), np.int64)
+    for i in range(size):
+        request = n[i] if n[i] > 0 else default_request
+        flow, lead, issue, requests = load_times(weight_bytes[i], request, k[i], spec)
+        plan[i, UNIT], plan[i, WEIGHT], plan[i, LEAD_PS], plan[i, TIME_PS] = unit, weight, lead, flow
+        plan[i, WRITE_BYTES], plan[i, STREAM] = weight_bytes[i], stream
+        plan[i, ITEMS] = (issue << 10) // (flow >> 10) if flow >= 1024 else 0
+        pages_per_request = -(-request // page_bytes)
+        counts[i, 0] = -(-weight_bytes[i] // page_bytes) if k[i] == 0 else requests * pages_per_request
+        counts[i, 1] = 8 * weight_bytes[i]
+        counts[i, 2] = -(-(lead + flow) // 1000)
+        count_traffic(counts, i, 3, 0, weight_bytes[i], PAGE_BYTES)
+    return plan, counts
+
+
+@device("flash")
+class Flash(Device):
+    """Unit ``<name>.queue``, pool ``<name>.link``, store ``<name>.capacity``; lowers LOAD."""
+
+    Spec = FlashSpec
+    ops = frozenset({OpKind.LOAD})
+    kind = "flash"
+
+    def units(self) -> list[Unit]:
+        """Return the one command queue; UFS has a single one, so loads run one after the other."""
+        return [Unit(f"{self.name}.queue", "one load of the host's reader")]
+
+    def pools(self) -> list[Pool]:
+        """Link."""
+        return [Pool(f"{self.name}.link", self.spec.link_bytes_per_s, "bytes/s")]
+
+    def stores(self) -> list[Store]:
+        """Bytes of flash."""
+        return [Store(f"{self.name}.capacity", self.spec.capacity_bytes, "bytes")]
+
+    def bind(self, binding: Binding) -> None:
+        """Resolve ids and turn the spec into integers."""
+        super().bind(binding)
+        spec = self.spec
+        self._allowed = allowed_kinds(self.ops)
+        self._unit = binding.unit(f"{self.name}.queue")
+        self._pools = (
+            binding.pool(f"{spec.memory}.bandwidth"),
+            binding.pool(f"{self.name}.link"),
+            binding.pool(f"{spec.cpu}.cores"),
+        )
+        self._actions = tuple(f"{self.name}.{action}" for action in ENERGY) + tuple(
+            f"{spec.memory}.{action}" for action in DRAM_ACTIONS
+        )
+        rates = (round(spec.stream_bytes_per_s / MB), round(spec.random_bytes_per_s / MB))
+        times = (spec.command_ps, spec.issue_ps, spec.page_latency_ps, spec.translation_miss_ps)
+        self._numbers = np.array([*rates, *times, spec.translation_span_bytes, spec.queue_depth], np.int64)
+
+    def lower(self, ops: Ops) -> Rows:
+        """One row per load (times ``parts``); the first carries command and page latency as lead."""
+        check_ops(ops, self._allowed, self.name)
+        spec = self.spec
+        plan, counts = plan_loads(
+            ops.weight_bytes,
+            ops.n,
+            ops.k,
+            self._numbers,
+            spec.request_bytes,
+            spec.page_bytes,
+            self._unit,
+            spec.inflight_bytes,
+            STREAMS.index("flash_write"),
+        )
+        return build_rows(ops, plan, counts, self._actions, self._pools)
+
+    def read_bytes_per_s(self, request_bytes: int, span_bytes: int = 0) -> float:
+        """Long-run rate in bytes/s of requests of that size, sequential or scattered over a span."""
+        size = 4096 * request_bytes
+        flow_ps = load_times(size, request_bytes, span_bytes, self._numbers)[0]
+        return size / flow_ps * 1e12
+
+    def energy(self) -> dict[str, Cost]:
+        """Per page sensed, per bit on the link and per ns of the busy controller."""
+        scale = self.spec.page_bytes / 16384
+        page = ENERGY["page_read"]
+        return {**ENERGY, "page_read": Cost(page.value * scale, "pJ", page.source, _scaled(page.range, scale))}
+
+    def power(self) -> dict[str, Cost]:
+        """Idle power."""
+        return dict(POWER)
+
+    def area(self) -> dict[str, Cost]:
+        """Host controller and M-PHY on the SoC; the package is a part of its own and not counted."""
+        return dict(AREA)
+
+
+def _scaled(bounds: tuple[float, float] | None, scale: float) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds[0] * scale, bounds[1] * scale)
+
+
+ENERGY: dict[str, Cost] = {
+    "page_read": Cost(
+        5.0e6,
+        "pJ",
+        "assumed: 16 KiB page, 25 mA at 2.5 V over tR of 50 us (3.1 uJ) plus the NAND interface at 15 pJ/bit; with "
+        "link and controller 1.7 W at 4.2 GB/s",
+        (2.0e6, 1.2e7),
+    ),
+    "link_bits": Cost(5.0, "pJ", "assumed: M-PHY gear 5, both ends", (2.0, 10.0)),
+    "active_ns": Cost(300.0, "pJ", "assumed: controller and its SRAM, 0.3 W while busy", (150.0, 600.0)),
+}
+POWER: dict[str, Cost] = {"idle": Cost(5.0, "mW", "assumed: active-idle, between sleep and busy", (1.0, 30.0))}
+AREA: dict[str, Cost] = {
+    "host_controller": Cost(4.0e5, "um2", "assumed: UFS host controller on the SoC, 4 nm", (2.0e5, 1.0e6)),
+    "mphy": Cost(6.0e5, "um2", "assumed: two lanes of M-PHY gear 5, 4 nm", (3.0e5, 1.2e6)),
+}

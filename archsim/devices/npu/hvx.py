@@ -1,0 +1,48 @@
+"""Vector threads of the NPU: context cycles of operators on HVX.
+
+Context cycles are cycles of one HVX context (a 128-byte vector unit), in thousandths; an operator spread over c
+contexts takes the c-th part of the time.
+
+* A quantised weight vector is 128 weights. One row costs ``gemv`` cycles per vector (unpack and multiply in registers).
+  Several rows cost ``unpack`` once per pass of at most ``pass_rows`` rows, staged through VTCM, plus ``mac`` per row.
+* Float weights and attention run at the FP16 rate measured for one thread (32.93 GFLOP/s, EuroSys'26).
+* Softmax, norms, rotations and element-wise operators cost cycles per vector of 64 FP16 elements.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+WEIGHTS_PER_VECTOR = 128
+ELEMENTS_PER_VECTOR = 64
+
+
+@njit(cache=True)
+def weight_vectors(k, n):
+    """Vectors of 128 weights along k for n outputs; a rest counts as a whole vector."""
+    return -(-k // WEIGHTS_PER_VECTOR) * n
+
+
+@njit(cache=True)
+def vector_gemv(m, k, n, one_row):
+    """Context cycles (thousandths) of m separate rows at `one_row` per weight vector."""
+    return weight_vectors(k, n) * one_row * m
+
+
+@njit(cache=True)
+def vector_batch(m, k, n, pass_rows, unpack, mac):
+    """Context cycles (thousandths) of m rows in passes: every pass unpacks each weight once."""
+    passes = -(-m // pass_rows)
+    return weight_vectors(k, n) * (passes * unpack + m * mac)
+
+
+@njit(cache=True)
+def vector_attention(macs, pairs, fp16_mac, softmax):
+    """Context cycles (thousandths) of attention: `macs` at the FP16 rate, `pairs` scores through softmax."""
+    return -(-macs // WEIGHTS_PER_VECTOR) * fp16_mac + -(-pairs // ELEMENTS_PER_VECTOR) * softmax
+
+
+@njit(cache=True)
+def vector_elements(count, per_vector):
+    """Context cycles (thousandths) of `count` elements at `per_vector` per 64."""
+    return -(-count // ELEMENTS_PER_VECTOR) * per_vector

@@ -1,0 +1,1 @@
+"""Discrete-event core: units serialise, pools share, stores fill."""

@@ -1,0 +1,638 @@
+"""Simulations: units, pools and stores by name, processes as generators, blocks of rows.
+
+An instant has rounds of *complete, notify, dispatch* (see :mod:`archsim.engine.loop`). Processes run in the notify
+phase by ascending id; what a process does takes effect at once, and whom it wakes runs in the next round.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from archsim.engine import core, edit, loop, record
+from archsim.engine.block import Block
+from archsim.engine.errors import (
+    BlockShapeError,
+    NameLookupError,
+    RateRangeError,
+    ScriptError,
+    SimError,
+    StoreRangeError,
+    TimeRangeError,
+    ZeroTimeLoopError,
+)
+from archsim.engine.faults import admission_error, deadlock, kernel_error
+from archsim.engine.play import Player
+from archsim.engine.process import AllOf, AnyOf, Leaf, Outcome, Process, Signal, Timer, Waitable, subscribe
+from archsim.engine.record import Columns, Script, Sink
+from archsim.engine.results import Results
+from archsim.engine.window import Window
+
+_STATUS = {0: "open", core.DONE: "done", core.CUT: "cut"}
+
+
+@dataclass(frozen=True)
+class UnitDecl:
+    """A serial resource."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PoolDecl:
+    """A shared rate. `capacity` in 2**-28 per ps; `mix` gives other capacities by OR of ``1 << stream``."""
+
+    name: str
+    capacity: int
+    mix: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StoreDecl:
+    """A level in ``[0, capacity]``."""
+
+    name: str
+    capacity: int
+    level: int = 0
+
+
+class Handle(Waitable):
+    """An emitted block. It stays valid after its rows have left the window."""
+
+    def __init__(self, sim: Sim, index: int, first: int, rows: int, label: str) -> None:
+        self.id, self.label = index, label
+        self.row_ids = range(first, first + rows)
+        self._sim = sim
+        self._final: tuple[str, np.ndarray] | None = None
+
+    def close(self, status: str, final: np.ndarray) -> None:
+        """Keep status, and the rows' status, done and work, when the block leaves the window."""
+        self._final = (status, final)
+
+    @property
+    def status(self) -> str:
+        """``"open"``, ``"done"`` or ``"cut"``."""
+        if self._final is not None:
+            return self._final[0]
+        window = self._sim.window
+        return _STATUS[int(window.s.blk[window.slot[self.id], core.B_STATUS])]
+
+    @property
+    def done(self) -> bool:
+        """Whether the block has ended normally."""
+        return self.status == "done"
+
+    def row(self, index: int) -> RowRef:
+        """Row `index` of the block as a waitable."""
+        return RowRef(self, range(len(self.row_ids))[index])
+
+    def outcome(self) -> Outcome | None:
+        """How the block ended, or None."""
+        status = self.status
+        return None if status == "open" else Outcome(status)
+
+    def attach(self, leaf: Leaf) -> None:
+        """Wait for the join row."""
+        self._sim.watch(self, len(self.row_ids) - 1, leaf)
+
+    def detach(self, leaf: Leaf) -> None:
+        """Forget `leaf`."""
+        self._sim.unwatch(self.row_ids[-1], leaf)
+
+    def __str__(self) -> str:
+        return f"block {self.id}" + (f" {self.label!r}" if self.label else "")
+
+
+class RowRef(Waitable):
+    """One row of a block."""
+
+    def __init__(self, handle: Handle, index: int) -> None:
+        self.handle, self.index = handle, index
+
+    def outcome(self) -> Outcome | None:
+        """How the row ended, or None."""
+        status = self.handle._sim.row_status(self.handle, self.index)
+        return Outcome(status) if status in ("done", "cut") else None
+
+    def attach(self, leaf: Leaf) -> None:
+        """Wait for the row."""
+        self.handle._sim.watch(self.handle, self.index, leaf)
+
+    def detach(self, leaf: Leaf) -> None:
+        """Forget `leaf`."""
+        self.handle._sim.unwatch(self.handle.row_ids[self.index], leaf)
+
+    def __str__(self) -> str:
+        return f"row {self.index} of {self.handle}"
+
+
+class Sim:
+    """One simulation.
+
+    Parameters
+    ----------
+    units, pools, stores : iterables of declarations
+        Ids are positions.
+    log : {"off", "tasks", "full"}
+        ``tasks`` keeps rows, blocks and the script; ``full`` also pool usage per solve and level changes. The digest
+        covers rows, blocks and notes in all three.
+    sink : callable, optional
+        ``sink(kind, columns)`` receives finished chunks of ``rows blocks notes rates script script_after script_rows
+        script_edges pool_log levels_log``; they are not kept here then. Rows come in order of retirement.
+    step_ps : bool
+        Move by single picoseconds instead of from event to event; for the proof that both agree.
+    """
+
+    def __init__(
+        self,
+        units: Iterable[UnitDecl],
+        pools: Iterable[PoolDecl] = (),
+        stores: Iterable[StoreDecl] = (),
+        *,
+        log: str = "off",
+        sink: Sink | None = None,
+        step_ps: bool = False,
+    ) -> None:
+        if log not in ("off", "tasks", "full"):
+            raise NameLookupError(f"log level {log!r} is unknown; it is off, tasks or full")
+        self.units, self.pools, self.stores = tuple(units), tuple(pools), tuple(stores)
+        self._ids = _names(self.units, self.pools, self.stores)
+        self.log = log
+        levels = np.zeros((len(self.stores), core.STORE_FIELDS), dtype=np.int64)
+        for i, store in enumerate(self.stores):
+            if not 0 <= store.level <= store.capacity < 1 << 61:
+                raise StoreRangeError(f"store {store.name!r}: level {store.level} is outside 0 .. {store.capacity}")
+            levels[i] = store.level, store.capacity
+        self.window = Window(len(self.units), _mix_table(self.pools), levels, log == "full", step_ps)
+        self._top_capacity = [max([p.capacity, *p.mix.values()]) for p in self.pools]
+        self.results = Results(self.window, log, sink)
+        self._recorder = None if log == "off" else record.Recorder(sink)
+        self.labels: list[str] = []
+        self.kinds: list[str] = []
+        self._label_ids: dict[str, int] = {}
+        self._kind_ids: dict[str, int] = {}
+        self.processes: list[Process] = []
+        self._awake: dict[Process, None] = {}
+        self._timers: list[tuple[int, int, Leaf]] = []
+        self._timer_count = 0
+        self._watchers: dict[int, list[Leaf]] = {}
+        self._next_block = 0
+        self._next_row = 0
+
+    # -- time and processes ---------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """Present time, ps."""
+        return int(self.window.s.sc[core.NOW])
+
+    @property
+    def events(self) -> int:
+        """Leads and rows ended so far."""
+        return int(self.window.s.sc[core.EVENTS])
+
+    def process(self, generator: Generator[Waitable, Outcome, Any], name: str = "", *, daemon: bool = False) -> Process:
+        """Add a process; it runs first in the next notify phase. A daemon may still wait when the run ends."""
+        process = Process(self, len(self.processes), generator, name or f"process {len(self.processes)}", daemon)
+        self.processes.append(process)
+        self.wake(process)
+        return process
+
+    def signal(self, name: str = "") -> Signal:
+        """Make a signal."""
+        return Signal(self, name)
+
+    def timer(self, ps: int) -> Timer:
+        """Make a timer that is due `ps` from now."""
+        if not 0 <= ps < core.MAX_PS - self.now:
+            raise TimeRangeError(f"timer of {ps} ps at {self.now} ps: it must lie between now and 2**62 ps")
+        return Timer(self, self.now + int(ps))
+
+    def any_of(self, *parts: Waitable) -> AnyOf:
+        """The first of `parts`."""
+        return AnyOf(parts)
+
+    def all_of(self, *parts: Waitable) -> AllOf:
+        """The last of `parts`."""
+        return AllOf(parts)
+
+    def wake(self, process: Process) -> None:
+        """Let `process` run in the next notify phase."""
+        self._awake[process] = None
+
+    def add_timer(self, due_ps: int, leaf: Leaf) -> None:
+        """Fire `leaf` at `due_ps`."""
+        self._timer_count += 1
+        heapq.heappush(self._timers, (due_ps, self._timer_count, leaf))
+
+    def watch(self, handle: Handle, index: int, leaf: Leaf) -> None:
+        """Fire `leaf` when row `index` of an open block ends."""
+        s, line = self.window.s, self.window.slot[handle.id]
+        s.rows[int(s.blk[line, core.B_ROW]) + index, core.R_WATCH] |= 1
+        self._watchers.setdefault(handle.row_ids[index], []).append(leaf)
+
+    def unwatch(self, row: int, leaf: Leaf) -> None:
+        """Forget `leaf`."""
+        if leaf in self._watchers.get(row, ()):
+            self._watchers[row].remove(leaf)
+
+    # -- blocks ---------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        block: Block,
+        after: Handle | Iterable[Handle] | None = None,
+        priority: int = 0,
+        request: int = 0,
+        label: str = "",
+    ) -> Handle:
+        """Add a block of rows; rows without predecessors are ready at once, or when all blocks in `after` are done.
+
+        `priority` is added to the rows'. If a block in `after` was cut, this one is cut at once.
+
+        Raises
+        ------
+        BlockShapeError, RowRangeError, WorkRangeError
+            The block is malformed; nothing has been added.
+        """
+        handles = () if after is None else (after,) if isinstance(after, Handle) else tuple(after)
+        window = self.window
+        self.results.make_room()
+        if abs(priority) >= 1 << 22:
+            raise BlockShapeError(f"priority {priority} of block {label!r}: it must lie within 2**22 of zero")
+        states = [handle.status for handle in handles]
+        waits = [window.slot[handle.id] for handle, state in zip(handles, states) if state == "open"]
+        index, first = self._next_block, self._next_row
+        label_id = self._intern(label, self.labels, self._label_ids)
+        line = window.place(block, priority, (index, int(request), self.now, label_id), waits)
+        code = edit.admit(window.s, line, first)
+        if code not in (0, edit.GROW_HEAP):
+            raise admission_error(window.s, line, code, label)
+        window.commit(line, waits)
+        if code == edit.GROW_HEAP:
+            window.grow_heap()
+            if not waits:
+                loop.release_roots(window.s, line)
+        rows = len(block.unit)
+        self._next_block, self._next_row = index + 1, first + rows
+        handle = Handle(self, index, first, rows, label)
+        self.results.track(handle)
+        if self._recorder is not None:
+            self._record(record.EMIT, self._recorder.template(block), priority, int(request), label_id, len(handles))
+            for other in handles:
+                self._recorder.after.add(other.id)
+        window.s.sc[core.HAPPENED] = 1
+        if "cut" in states:
+            self._cut_rows(line, 0, rows)
+        return handle
+
+    def cut(self, handle: Handle) -> None:
+        """Cut all unfinished rows of a block and all that depends on them; no effect on what has ended."""
+        self._record(record.CUT, handle.id)
+        if handle._final is None:
+            self._cut_rows(self.window.slot[handle.id], 0, len(handle.row_ids))
+
+    def cut_row(self, handle: Handle, index: int) -> None:
+        """Cut one row, and all that depends on it (its block's join row included)."""
+        index = range(len(handle.row_ids))[index]
+        self._record(record.CUT_ROW, handle.id, index)
+        if handle._final is None:
+            self._cut_rows(self.window.slot[handle.id], index, 1)
+
+    def _cut_rows(self, line: int, index: int, count: int) -> None:
+        window = self.window
+        if self.log == "full":
+            window.reserve_levels(8 * int(window.s.sc[core.ROWS]))
+        s = window.s
+        code = edit.cut(s, int(s.blk[line, core.B_ROW]) + index, count)
+        self._after_edit(code)
+        self._collect()
+
+    def _after_edit(self, code: int = 0) -> None:
+        """Note that something happened from outside, and raise what went wrong."""
+        sc = self.window.s.sc
+        sc[core.HAPPENED] = 1
+        code = code or int(sc[core.ERR])
+        if code:
+            raise kernel_error(self, code)
+
+    def progress(self, handle: Handle, row: int | None = None) -> tuple[int, int]:
+        """Work done and asked, of a block or one of its rows (2**-28 byte)."""
+        index = range(len(handle.row_ids)) if row is None else [range(len(handle.row_ids))[row]]
+        if handle._final is not None:
+            _, done, work = handle._final[1]
+            return sum(int(done[i]) for i in index), sum(int(work[i]) for i in index)
+        s = self.window.s
+        first = int(s.blk[self.window.slot[handle.id], core.B_ROW])
+        done_sum = sum(self.window.done(first + i) for i in index)
+        return done_sum, sum(int(s.rows[first + i, core.R_WORK]) for i in index)
+
+    def row_status(self, handle: Handle, index: int) -> str:
+        """``"waiting"``, ``"running"``, ``"done"`` or ``"cut"``."""
+        if handle._final is not None:
+            return ("done", "cut")[int(handle._final[1][0, index])]
+        s = self.window.s
+        status = int(s.rows[int(s.blk[self.window.slot[handle.id], core.B_ROW]) + index, core.R_STATUS])
+        return ("waiting", "waiting", "running", "running", "running", "done", "cut")[status]
+
+    def estimate(self, block: Block) -> int:
+        """Uncontended time of a block, ps: each row alone at ``min(cap, pools)``, units serialised, edges kept."""
+        s = self.window.s
+        unit = np.array(block.unit)
+        fraction = np.append(s.unit[:-1, core.U_RATE], 1 << core.RATE_BITS)[unit]
+        free = block.cap == core.NO_CAP
+        rate = np.where(
+            free, np.where(fraction > 0, core.MAX_FLOW, 0), np.where(free, 0, block.cap) * fraction >> core.RATE_BITS
+        )
+        for j in range(4):
+            uses = np.flatnonzero((block.pool[:, j] >= 0) & (block.coef[:, j] > 0))
+            p = block.pool[uses, j]
+            mask = (1 << block.stream[uses]) & ~1
+            capacity = s.mixcap[p, mask] * s.pool[p, core.P_RATE] >> core.RATE_BITS
+            rate[uses] = np.minimum(rate[uses], (capacity << core.COEF_BITS) // block.coef[uses, j])
+        stuck = np.flatnonzero((rate == 0) & (block.work > 0))
+        if len(stuck):
+            raise RateRangeError(f"row {stuck[0]} of the block has rate 0 even alone, so its time has no estimate")
+        flow = np.where(block.work > 0, (block.work - 1) // np.maximum(rate, 1) + 1, 0)
+        ptr, succ = np.array(block.succ_ptr), np.array(block.succ)
+        return int(edit.critical_path(unit, np.array(block.lead + flow), ptr, succ, len(self.units)))
+
+    # -- rates, stores, marks -------------------------------------------------------------------------------
+
+    def set_rate(self, name: str, fraction: float) -> None:
+        """From now on scale the caps of rows on a unit, or a pool's capacity, by `fraction` (0 .. 4, in 2**-20)."""
+        kind, index = self._find(name, ("unit", "pool"))
+        self.apply_rate(kind == "pool", index, round(fraction * (1 << core.RATE_BITS)))
+
+    def apply_rate(self, pool: bool, index: int, rate: int) -> None:
+        """:meth:`set_rate` by id and fixed-point fraction."""
+        name = (self.pools if pool else self.units)[index].name
+        if not 0 <= rate <= 4 << core.RATE_BITS:
+            raise RateRangeError(f"rate fraction {rate / (1 << core.RATE_BITS):g} of {name!r} is outside 0 .. 4")
+        if pool and self._top_capacity[index] * rate >> core.RATE_BITS >= 1 << 35:
+            raise RateRangeError(f"pool {name!r} at {rate / (1 << core.RATE_BITS):g}: its capacity would reach 2**35")
+        (edit.rate_pool if pool else edit.rate_unit)(self.window.s, index, rate)
+        self.results.rates.add(self.now, int(pool), index, rate)
+        self._record(record.RATE, int(pool), index, rate)
+        self._after_edit()
+
+    def level(self, store: str) -> int:
+        """Level of a store."""
+        return int(self.window.s.store[self._find(store, ("store",))[1], core.S_LEVEL])
+
+    def add(self, store: str, delta: int) -> None:
+        """Change a store's level from outside the rows.
+
+        Raises
+        ------
+        StoreRangeError
+            The level would leave ``[0, capacity]``; it is unchanged.
+        """
+        index = self._find(store, ("store",))[1]
+        self.apply_level(index, int(delta))
+
+    def apply_level(self, index: int, delta: int) -> None:
+        """:meth:`add` by id."""
+        level, capacity = (int(x) for x in self.window.s.store[index])
+        if not 0 <= level + delta <= capacity:
+            raise StoreRangeError(
+                f"store {self.stores[index].name!r} at {level} of {capacity} cannot change by {delta:+d}"
+            )
+        if self.log == "full":
+            self.window.reserve_levels(1)
+        loop.change_level(self.window.s, index, delta, -1)
+        self._record(record.ADD, index, delta)
+        self._after_edit()
+
+    def mark(self, handle: Handle, useful: int, total: int) -> None:
+        """Record how many of a block's `total` rows turned out useful."""
+        self._record(record.MARK, handle.id, int(useful), int(total))
+        self.results.mark(handle.id, int(useful), int(total))
+
+    def note(self, kind: str, request: int, value: int, extra: int = 0) -> None:
+        """Record a time-stamped mark such as a committed token."""
+        self.apply_note(self._intern(kind, self.kinds, self._kind_ids), int(request), int(value), int(extra))
+
+    def apply_note(self, kind: int, request: int, value: int, extra: int) -> None:
+        """:meth:`note` by id."""
+        self.results.note(self.now, kind, request, value, extra)
+        self._record(record.NOTE, kind, request, value, extra)
+
+    # -- running --------------------------------------------------------------------------------------------
+
+    def run(self, until_ps: int | None = None) -> None:
+        """Run to the end, or until everything up to and at `until_ps` has happened.
+
+        Raises
+        ------
+        SimError
+            A subclass says what went wrong; the simulation cannot be continued.
+        """
+        self._run(core.NEVER if until_ps is None else int(until_ps), None)
+
+    def play(self, script: Script, until_ps: int | None = None) -> None:
+        """Do again what `script` recorded, in place of processes; the results are identical bit for bit."""
+        if self.processes or self._next_block:
+            raise ScriptError("a script is played in a fresh simulation without processes")
+        for kind in script.kinds:
+            self._intern(kind, self.kinds, self._kind_ids)
+        self._run(core.NEVER if until_ps is None else int(until_ps), Player(self, script))
+
+    def _run(self, until: int, player: Player | None) -> None:
+        if until < self.now:
+            raise TimeRangeError(f"cannot run until {until} ps: it is {self.now} ps already")
+        code = core.NOTIFY
+        while True:
+            if code == core.NOTIFY:
+                self._collect()
+                self._notify()
+                if player is not None:
+                    player.act()
+            elif code == core.GROW_RUN:
+                self.window.grow_run()
+            elif code == core.FLUSH:
+                self.results.drain()
+            elif code in (core.IDLE, core.UNTIL):
+                break
+            else:
+                raise kernel_error(self, code)
+            stop, stop_round = self._next_timer() if player is None else player.next_stop()
+            code = loop.advance(self.window.s, stop, stop_round, until)
+        if code == core.IDLE:
+            error = deadlock(self)
+            if error is not None:
+                raise error
+            if player is not None and player.next_stop()[0] != core.NEVER:
+                raise ScriptError("the run ended before the script did; it was recorded in another system")
+
+    def _next_timer(self) -> tuple[int, int]:
+        while self._timers and self._timers[0][2].dead:
+            heapq.heappop(self._timers)
+        return (self._timers[0][0], 0) if self._timers else (core.NEVER, 0)
+
+    def _collect(self) -> None:
+        """Fire the waits for rows that have ended and timers that are due."""
+        s = self.window.s
+        woken = s.lists[core.L_WOKEN, : int(s.sc[core.WOKEN])]
+        for row in s.rows[woken]:
+            kind = "done" if row[core.R_STATUS] == core.DONE else "cut"
+            for leaf in self._watchers.pop(int(row[core.R_GID]), ()):
+                leaf.fire(Outcome(kind))
+        s.sc[core.WOKEN] = 0
+        while self._timers and self._timers[0][0] <= self.now:
+            heapq.heappop(self._timers)[2].fire(Outcome("timer"))
+
+    def _notify(self) -> None:
+        """Run the processes whose wait is over, by ascending id."""
+        turn, self._awake = sorted(self._awake, key=lambda process: process.id), {}
+        for process in turn:
+            self._resume(process)
+        if self._awake:
+            self.window.s.sc[core.CALL] = self.window.s.sc[core.HAPPENED] = 1
+
+    def _resume(self, process: Process) -> None:
+        outcome = None
+        if process.node is not None:
+            outcome = process.node.result
+            process.node.drop()
+            process.node = process.waits_for = None
+        for _ in range(core.MAX_ROUNDS):
+            try:
+                what = process.generator.send(outcome)
+            except StopIteration as stop:
+                process.finish(stop.value)
+                return
+            if not isinstance(what, Waitable):
+                raise SimError(f"{process} yielded {what!r}, which is not a Waitable (block, row, signal, timer, ...)")
+            node = subscribe(what, process, 0)
+            if not isinstance(node, Outcome):
+                process.node, process.waits_for = node, what
+                return
+            outcome = node
+        raise ZeroTimeLoopError(
+            f"{process} yielded {core.MAX_ROUNDS} times at {self.now} ps and never had to wait; give it a timer"
+        )
+
+    # -- results --------------------------------------------------------------------------------------------
+
+    def rows(self) -> Columns:
+        """Rows by ascending id (those that went to the sink excepted), int64 columns of ``ROW_LOG``.
+
+        ``status``: 0 done, 1 cut, 2 never started, 3 running. ``start_ps`` is -1 for a row that never started (it
+        may have been cut), ``flow_ps`` -1 for one that never passed its lead. ``lead_ps`` is the lead that elapsed.
+        With ``log="off"`` only rows still in the window are left.
+        """
+        return self.results.row_columns()
+
+    def blocks(self) -> Columns:
+        """Blocks by ascending id: ``status`` 0 done, 1 cut, 2 open; ``useful`` and ``total`` are -1 if never marked.
+
+        ``label`` indexes :attr:`labels`.
+        """
+        return self.results.block_columns()
+
+    def notes(self) -> Columns:
+        """Notes in order; ``kind`` indexes :attr:`kinds`."""
+        return self.results.notes.columns()
+
+    def rates(self) -> Columns:
+        """Rate changes in order: ``pool`` 0 for a unit and 1 for a pool, ``id``, ``rate`` in 2**-20."""
+        return self.results.rates.columns()
+
+    def script(self) -> Script:
+        """What was done to this run, for :meth:`play`."""
+        if self._recorder is None:
+            raise ScriptError('log="off" records no script; use "tasks" or "full"')
+        return self._recorder.script(self.labels, self.kinds)
+
+    def pool_log(self) -> Columns:
+        """Per solve and pool: time, mix mask, capacity and usage (rounded up). Only with ``log="full"``."""
+        self.results.drain()
+        return self.results.pools.columns()
+
+    def levels_log(self) -> Columns:
+        """Level of a store after each change, and the row that made it (-1: none). Only with ``log="full"``."""
+        self.results.drain()
+        return self.results.levels.columns()
+
+    def mix_time(self) -> np.ndarray:
+        """Time spent in each stream mix, ps: int64[pools, 256]."""
+        s = self.window.s
+        spent = s.mixtime.copy()
+        spent[np.arange(len(spent)), s.pool[:, core.P_MASK]] += self.now - s.pool[:, core.P_SINCE]
+        return spent
+
+    def busy_ps(self) -> np.ndarray:
+        """Time each unit was held by a row, ps: int64[units]."""
+        s = self.window.s
+        busy = s.unit[:-1, core.U_BUSY].copy()
+        held = s.unit[:-1, core.U_ROW]
+        busy[held >= 0] += self.now - s.rows[held[held >= 0], core.R_START]
+        return busy
+
+    def digest(self) -> str:
+        """Sha256 (hex) over the values of the row, block and note columns, whatever the log level and the sink."""
+        return self.results.digest()
+
+    def flush(self) -> None:
+        """Hand everything that can no longer change to the sink; call it after the last :meth:`run`."""
+        self.results.flush()
+        if self._recorder is not None:
+            self._recorder.flush()
+
+    # -- names ----------------------------------------------------------------------------------------------
+
+    def _find(self, name: str, kinds: tuple[str, ...]) -> tuple[str, int]:
+        found = self._ids.get(name)
+        if found is None or found[0] not in kinds:
+            known = ", ".join(known for known, (kind, _) in self._ids.items() if kind in kinds)
+            raise NameLookupError(f"no {' or '.join(kinds)} {name!r}; there is: {known or 'none'}")
+        return found
+
+    def _intern(self, text: str, names: list[str], ids: dict[str, int]) -> int:
+        index = ids.get(text)
+        if index is None:
+            index = ids[text] = len(names)
+            names.append(text)
+        return index
+
+    def _record(self, kind: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, e: int = 0) -> None:
+        if self._recorder is not None:
+            sc = self.window.s.sc
+            self._recorder.actions.add(int(sc[core.NOW]), int(sc[core.ROUND]), kind, a, b, c, d, e)
+
+
+def _names(
+    units: tuple[UnitDecl, ...], pools: tuple[PoolDecl, ...], stores: tuple[StoreDecl, ...]
+) -> dict[str, tuple[str, int]]:
+    ids: dict[str, tuple[str, int]] = {}
+    for kind, declared in (("unit", units), ("pool", pools), ("store", stores)):
+        for i, item in enumerate(declared):
+            if item.name in ids:
+                raise NameLookupError(f"{kind} {item.name!r}: the name is taken by a {ids[item.name][0]}")
+            ids[item.name] = (kind, i)
+    if len(pools) > 60:
+        raise NameLookupError(f"{len(pools)} pools: the engine takes up to 60")
+    return ids
+
+
+def _mix_table(pools: tuple[PoolDecl, ...]) -> np.ndarray:
+    """Capacity by pool and mix mask; masks that are not listed have the pool's own."""
+    table = np.zeros((len(pools), 256), dtype=np.int64)
+    for i, pool in enumerate(pools):
+        for mask, capacity in [(None, pool.capacity), *pool.mix.items()]:
+            if not 0 <= capacity < 1 << 35:
+                raise RateRangeError(f"pool {pool.name!r}: capacity {capacity} is outside 0 .. 2**35 (2**-28 per ps)")
+            if mask is None:
+                table[i] = capacity
+            elif 0 <= mask < 256 and not mask & 1:
+                table[i, mask] = capacity
+            else:
+                raise RateRangeError(
+                    f"pool {pool.name!r}: mix mask {mask} is not even and below 256 (stream 0 never counts)"
+                )
+    return table

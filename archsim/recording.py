@@ -1,0 +1,79 @@
+"""Between the engine's columns and a trace: ids become names, and a stored script becomes playable again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from archsim.config import InputError
+from archsim.engine.record import Script
+from archsim.engine.sim import Sim
+from archsim.trace import SCRIPT, Trace
+
+_RATE_ONE = 1 << 20
+
+
+def tables_of(sim: Sim) -> dict[str, dict[str, np.ndarray]]:
+    """Tables of a trace from a finished simulation: all but the operator table, which the planner has."""
+    blocks, notes, rates = sim.blocks(), sim.notes(), sim.rates()
+    labels = [label.partition(".") for label in sim.labels]
+    marked = blocks["total"] >= 0
+    tables = {
+        "rows": sim.rows(),
+        "blocks": {
+            "block": blocks["block"],
+            "label": _named(sim.labels, blocks["label"]),
+            "role": _named([role for role, _, _ in labels], blocks["label"]),
+            "phase": _named([phase for _, _, phase in labels], blocks["label"]),
+            "request": blocks["request"],
+            "emit_ps": blocks["emit_ps"],
+            "end_ps": blocks["end_ps"],
+            "useful": np.where(marked, blocks["useful"], 0),
+            "total": np.where(marked, blocks["total"], 0),
+            "status": blocks["status"],
+        },
+        "notes": {**notes, "kind": _named(sim.kinds, notes["kind"])},
+        "rates": {
+            "time_ps": rates["time_ps"],
+            "target": np.array([_target(sim, pool, i) for pool, i in zip(rates["pool"], rates["id"])], dtype=str),
+            "fraction": rates["rate"] / _RATE_ONE,
+        },
+        "mix": _mix(sim.mix_time()),
+    }
+    if sim.log == "full":
+        pools, levels = sim.pool_log(), sim.levels_log()
+        tables["pool_log"] = {"time_ps": pools["time_ps"], "pool": pools["pool"], "value": pools["usage"]}
+        tables["levels_log"] = {"time_ps": levels["time_ps"], "store": levels["store"], "value": levels["level"]}
+    return tables | {name: table for name, table in sim.script().tables().items() if table}
+
+
+def script_of(trace: Trace, where: str) -> Script:
+    """Playable script of a trace.
+
+    Raises
+    ------
+    InputError
+        When the trace holds no script, or a damaged one.
+    """
+    if "script" not in trace.tables:
+        raise InputError(f"{where}: holds no script to replay; it was written without one")
+    try:
+        tables = {name: trace.tables[name] for name in SCRIPT if name in trace.tables}
+        return Script.from_tables(tables, trace.manifest["labels"], trace.manifest["note_kinds"])
+    except (KeyError, ValueError, IndexError) as error:
+        raise InputError(f"{where}: its script cannot be read ({error}); run it again") from None
+
+
+def _named(names: list[str], ids: np.ndarray) -> np.ndarray:
+    return np.array(names, dtype=str)[ids] if len(ids) else np.empty(0, dtype="U1")
+
+
+def _target(sim: Sim, pool: Any, index: Any) -> str:
+    return (sim.pools if pool else sim.units)[int(index)].name
+
+
+def _mix(table: np.ndarray) -> dict[str, np.ndarray]:
+    """Long form of the time each pool spent in each stream mix."""
+    pool, mask = np.nonzero(table)
+    return {"pool": pool.astype(np.int64), "mask": mask.astype(np.int64), "time_ps": table[pool, mask]}

@@ -1,0 +1,1 @@
+"""Reports: pure functions from a trace to plain data, figures and files; nothing here simulates."""

@@ -1,0 +1,193 @@
+"""Energy of a run: counts times prices, by device, action, phase and token, and how much of it was wasted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from archsim.report.traffic import action_counts, fractions, free_rows
+from archsim.trace import DONE, Trace, positions
+from archsim.units import PS_PER_S, InputError
+
+#: pJ per J: as many as ps per s.
+PJ_PER_J = PS_PER_S
+#: mW times ps is 1e-15 J, that is 1e-3 pJ.
+PJ_PER_MW_PS = 1e-3
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of a run in joule.
+
+    ``action_j`` by ``<device>.<action>`` and ``static_j`` by ``<device>.<block>`` add up to ``total_j``. ``useful_j``
+    and ``wasted_j`` split the dynamic part; ``unmarked_j`` is the part of ``useful_j`` that stems from blocks without
+    a mark (prefill, loads, control), whose work nothing ever rejected. ``free_rows`` counts rows that were
+    cut so early that nothing tells what they cost (see :mod:`archsim.report.traffic`).
+    """
+
+    total_j: float
+    dynamic_j: float
+    action_j: Mapping[str, float]
+    static_j: Mapping[str, float]
+    counts: Mapping[str, float]
+    phase_j: Mapping[str, float]
+    useful_j: float
+    wasted_j: float
+    unmarked_j: float
+    device_useful_j: Mapping[str, float]
+    device_wasted_j: Mapping[str, float]
+    free_rows: int
+
+    def by_device(self) -> dict[str, float]:
+        """Dynamic and static energy by device, in joule."""
+        found: dict[str, float] = {}
+        for name, value in (*self.action_j.items(), *self.static_j.items()):
+            device = name.split(".", 1)[0]
+            found[device] = found.get(device, 0.0) + value
+        return found
+
+
+def prices_pj(trace: Trace) -> dict[str, float]:
+    """Price of each action that the op table counts, in pJ.
+
+    Raises
+    ------
+    InputError
+        Naming an action that has no price, or a price that is not in pJ.
+    """
+    table = trace.manifest["prices"]["energy_pj"]
+    found = {}
+    for action in np.unique(trace.counts["action"]).tolist():
+        if action not in table:
+            raise InputError(
+                f"action {action!r} is counted but has no energy price; add it to the energy table of device "
+                f"{action.split('.', 1)[0]!r}"
+            )
+        if not table[action]["unit"].startswith("pJ"):
+            raise InputError(f"price of action {action!r} is in {table[action]['unit']!r}; it must be in pJ")
+        found[action] = float(table[action]["value"])
+    return found
+
+
+def static_mw(trace: Trace) -> dict[str, float]:
+    """Static power by ``<device>.<block>``, in mW; a power in another unit raises InputError."""
+    found = {}
+    for block, cost in trace.manifest["prices"]["power_mw"].items():
+        if cost["unit"] != "mW":
+            raise InputError(f"static power of {block!r} is in {cost['unit']!r}; it must be in mW")
+        found[block] = float(cost["value"])
+    return found
+
+
+def device_pj(trace: Trace) -> tuple[list[str], np.ndarray]:
+    """Devices, and the pJ that one execution of each entry of ``ops`` costs on each: ``[devices, ops]``."""
+    prices, counts = prices_pj(trace), trace.counts
+    actions, which = np.unique(counts["action"], return_inverse=True)
+    devices = sorted({action.split(".", 1)[0] for action in prices})
+    device_of = np.array([devices.index(action.split(".", 1)[0]) for action in actions], dtype=np.int64)
+    price_of = np.array([prices[action] for action in actions])
+    cost = np.zeros((len(devices), len(trace.ops["op"])))
+    if len(actions):
+        place = positions(trace.ops["op"], counts["op"])
+        if (place < 0).any():
+            raise InputError(f"table 'counts' names op {counts['op'][place < 0][0]}, which table 'ops' does not list")
+        np.add.at(cost, (device_of[which], place), counts["count"] * price_of[which])
+    return devices, cost
+
+
+def row_pj(trace: Trace, cost: np.ndarray) -> np.ndarray:
+    """Energy of each row, in pJ, from a cost per execution of each entry of ``ops``; cut rows pro-rated."""
+    padded = np.append(cost, 0.0)  # position -1 (join rows) costs nothing
+    return padded[trace.row_op] * fractions(trace)
+
+
+def useful_share(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Useful share of each row's energy, and whether its block carries a mark.
+
+    A row that was cut (or still ran when the run stopped) delivered nothing. A row that was done has the share
+    ``useful / total`` of its block; in a block without a mark it is useful if the block was done and wasted if it was
+    cut.
+    """
+    blocks, place = trace.blocks, trace.row_block
+    total = blocks["total"]
+    marked = total > 0
+    share = np.divide(blocks["useful"], total, out=np.zeros(len(total)), where=marked)
+    share = np.where(marked, share, blocks["status"] == DONE)
+    share, marked = np.append(share, 1.0), np.append(marked, False)
+    return np.where(trace.rows["status"] == DONE, share[place], 0.0), marked[place]
+
+
+def energy(trace: Trace) -> Energy:
+    """Energy of the run.
+
+    Raises
+    ------
+    InputError
+        When an action that was counted has no price.
+    """
+    prices, counts = prices_pj(trace), action_counts(trace)
+    action_j = {action: count * prices[action] / PJ_PER_J for action, count in counts.items()}
+    static_j = {block: mw * trace.duration_ps * PJ_PER_MW_PS / PJ_PER_J for block, mw in static_mw(trace).items()}
+    share, marked = useful_share(trace)
+    useful, wasted, unmarked = {}, {}, 0.0
+    devices, cost = device_pj(trace)
+    dynamic = np.zeros(len(share))
+    for device, each in zip(devices, cost):
+        pj = row_pj(trace, each)
+        dynamic += pj
+        useful[device] = float(pj @ share) / PJ_PER_J
+        wasted[device] = float(pj @ (1.0 - share)) / PJ_PER_J
+        unmarked += float((pj * share)[~marked].sum()) / PJ_PER_J
+    dynamic_j = sum(action_j.values())
+    return Energy(
+        total_j=dynamic_j + sum(static_j.values()),
+        dynamic_j=dynamic_j,
+        action_j=action_j,
+        static_j=static_j,
+        counts=counts,
+        phase_j=_by_phase(trace, dynamic),
+        useful_j=sum(useful.values()),
+        wasted_j=sum(wasted.values()),
+        unmarked_j=unmarked,
+        device_useful_j=useful,
+        device_wasted_j=wasted,
+        free_rows=free_rows(trace),
+    )
+
+
+def _by_phase(trace: Trace, pj: np.ndarray) -> dict[str, float]:
+    names, which = np.unique(trace.ops["phase"], return_inverse=True)
+    has = trace.row_op >= 0
+    totals = np.bincount(which[trace.row_op[has]], pj[has], len(names))
+    return {str(name): float(total) / PJ_PER_J for name, total in zip(names, totals)}
+
+
+def by_token(trace: Trace) -> list[dict[str, float]]:
+    """Energy between one commit of the run and the next, and per token committed.
+
+    Returns
+    -------
+    list of dict
+        ``time_s``, ``tokens``, ``energy_j`` (static power included; since the previous commit, the first one since the
+        start of the run) and ``energy_per_token_j``. Commits at one instant are one entry.
+    """
+    from archsim.report.power import energy_between
+
+    notes = trace.notes
+    commits = notes["kind"] == "commit"
+    times, which = np.unique(notes["time_ps"][commits], return_inverse=True)
+    tokens = np.bincount(which, notes["value"][commits], len(times))
+    spent = energy_between(trace, np.concatenate([[0], times])).sum(axis=0) / PJ_PER_J if len(times) else np.empty(0)
+    if len(times) and times[0] == 0:
+        raise InputError("a token is committed at time 0, before anything was simulated")
+    return [
+        {
+            "time_s": t / PS_PER_S,
+            "tokens": int(n),
+            "energy_j": float(e),
+            "energy_per_token_j": float(e / n) if n else 0.0,
+        }
+        for t, n, e in zip(times.tolist(), tokens, spent)
+    ]

@@ -1,0 +1,89 @@
+"""What the scripts in ``plots/`` share: arguments, one-line errors and exit codes (0 ok, 2 bad input)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from archsim.report import figures, style
+from archsim.report.summary import summarise
+from archsim.report.tables import read_table
+from archsim.trace import Trace
+from archsim.units import PS_PER_S, InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(message)
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Parser with the output option that every script has."""
+    made = _Parser(description=description)
+    made.add_argument("-o", "--output", required=True, type=Path, help="the figure: .svg, .pdf or .png")
+    return made
+
+
+def draw(arguments: argparse.ArgumentParser, argv: Sequence[str] | None, make: Callable[[Any], Figure]) -> int:
+    """Parse, draw, write the figure; return the exit code."""
+    try:
+        options = arguments.parse_args(argv)
+        style.save(make(options), options.output)
+    except InputError as error:
+        sys.stderr.write(f"{arguments.prog}: {error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"{arguments.prog}: {error.filename}: {error.strerror}\n")
+        return 2
+    return 0
+
+
+def of_run(kind: str, argv: Sequence[str] | None = None) -> int:
+    """Draw one figure (a name in `archsim.report.figures.KINDS`) of one run folder."""
+    arguments = parser(figures.KINDS[kind].__doc__.splitlines()[0])
+    arguments.add_argument("run", type=Path, help="a run folder")
+    if kind == "timeline":
+        arguments.add_argument("--start-s", type=float, default=0.0, help="begin of the window in s")
+        arguments.add_argument("--end-s", type=float, help="end of the window in s")
+    if kind == "power":
+        arguments.add_argument("--bin-s", type=float, help="width of a bin in s")
+
+    def make(options: argparse.Namespace) -> Figure:
+        trace = Trace.load(options.run)
+        if kind == "timeline":
+            return figures.timeline_figure(trace, options.start_s, options.end_s)
+        if kind == "power" and options.bin_s is not None:
+            return figures.power_figure(trace, round(options.bin_s * PS_PER_S))
+        return figures.figure(trace, kind)
+
+    return draw(arguments, argv, make)
+
+
+def of_many(argv: Sequence[str] | None = None) -> int:
+    """Compare run folders, or the rows of tables (a sweep's, say)."""
+    arguments = parser("Compare quantities of several runs: one bar per run.")
+    arguments.add_argument("runs", nargs="+", type=Path, help="run folders, or tables (.csv, .json, .parquet)")
+    arguments.add_argument("--keys", help="quantities, separated by commas")
+    arguments.add_argument("--label", help="column of the tables that names their rows")
+
+    def make(options: argparse.Namespace) -> Figure:
+        entries = [entry for run in options.runs for entry in _entries(run, options.label)]
+        return figures.compare_figure(entries, *([options.keys.split(",")] if options.keys else []))
+
+    return draw(arguments, argv, make)
+
+
+def _entries(path: Path, label: str | None) -> list[tuple[str, dict[str, Any]]]:
+    if path.is_dir() or not path.suffix:
+        return [(path.name, summarise(Trace.load(path)))]
+    rows = read_table(path)
+    if label is None or any(label not in row for row in rows):
+        known = ", ".join(rows[0]) if rows else "none"
+        raise InputError(f"{path}: name the column that labels the rows with --label; columns: {known}")
+    return [(str(row[label]), row) for row in rows]

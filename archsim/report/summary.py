@@ -1,0 +1,171 @@
+"""The headline numbers of a run: requests, tokens per second, steps, phases, units."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from archsim.report.area import area_mm2
+from archsim.report.energy import energy
+from archsim.report.power import power
+from archsim.report.traffic import traffic
+from archsim.trace import Trace
+from archsim.units import PS_PER_S, InputError
+
+_MARKS = ("arrival", "commit", "step", "end")
+
+
+def summarise(trace: Trace) -> dict[str, Any]:
+    """Summary of a run, with the keys of ``archsim run --json``.
+
+    Tokens, steps, energy and bytes are those of the whole run. Latency and time to first token are medians over the
+    requests, ``decode_tokens_per_s`` is their geometric mean; it leaves prefill out (see :func:`requests`). ``phases``
+    are seconds per step in which at least one unit worked for a phase, over the blocks that are not prefill; phases
+    that overlap add up to more than the step. ``accepted_per_step`` counts the tokens committed per step, the target's
+    own included. Peak power is that of a 1 ms bin (see :mod:`archsim.report.power`). What a run does not have is None.
+    """
+    served = requests(trace)
+    spent, watts = energy(trace), power(trace)
+    tokens = sum(request["tokens"] for request in served)
+    steps = sum(request["steps"] for request in served)
+    speeds = [r["decode_tokens_per_s"] for r in served if r["decode_tokens_per_s"]]
+    committed = sum(request["step_tokens"] for request in served)
+    return {
+        "digest": trace.digest,
+        "tokens": tokens,
+        "request_latency_s": _median(request["latency_s"] for request in served),
+        "ttft_s": _median(request["ttft_s"] for request in served),
+        "decode_tokens_per_s": math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None,
+        "energy_j": spent.total_j,
+        "energy_per_token_j": spent.total_j / tokens if tokens else None,
+        "mean_power_w": watts.mean_w(),
+        "peak_power_w": watts.peak_w(),
+        "area_mm2": sum(area_mm2(trace).values()),
+        "steps": steps,
+        "accepted_per_step": committed / steps if steps else None,
+        "phases": {phase: seconds / steps for phase, seconds in decode_phases(trace).items()} if steps else {},
+        "units": busy_fraction(trace),
+        "bytes": traffic(trace),
+        "stream_kind": trace.manifest["stream"]["kind"],
+        "off_trace_nodes": trace.manifest["warnings"].get("off_trace_nodes", 0),
+    }
+
+
+def _median(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def requests(trace: Trace) -> list[dict[str, Any]]:
+    """One entry per request, in order of arrival.
+
+    ``latency_s`` runs from arrival to the ``end`` note (to the last commit where the run stopped before),
+    ``ttft_s`` from arrival to the first commit. ``decode_tokens_per_s`` is the tokens after the first commit divided by
+    the time from the first to the last commit. ``step_tokens`` are the tokens committed from the first step on (a
+    token that prefill yields belongs to no step). Notes of other kinds or of a negative request belong to no request.
+
+    Raises
+    ------
+    InputError
+        When a request has notes but never arrived.
+    """
+    notes = trace.notes
+    found = []
+    counted = np.isin(notes["kind"], _MARKS) & (notes["request"] >= 0)
+    for request in np.unique(notes["request"][counted]).tolist():
+        mine = notes["request"] == request
+        marks = {
+            kind: (notes["time_ps"][of], notes["value"][of], notes["extra"][of])
+            for kind in _MARKS
+            for of in (mine & (notes["kind"] == kind),)
+        }
+        if not len(marks["arrival"][0]):
+            raise InputError(f"request {request} has notes but no 'arrival'; the trace is incomplete")
+        found.append(_request(request, marks))
+    return sorted(found, key=lambda entry: (entry["arrival_s"], entry["request"]))
+
+
+def _request(request: int, marks: dict[str, tuple[np.ndarray, ...]]) -> dict[str, Any]:
+    arrival = int(marks["arrival"][0][0])
+    times, values, _ = marks["commit"]
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    ends, _, early = marks["end"]
+    last = ends[0] if len(ends) else (times[-1] if len(times) else None)
+    decode_ps = int(times[-1] - times[0]) if len(times) else 0
+    steps = marks["step"]
+    in_steps = times >= steps[0].min() if len(steps[0]) else np.zeros(len(times), dtype=bool)
+    return {
+        "request": request,
+        "arrival_s": arrival / PS_PER_S,
+        "ttft_s": int(times[0] - arrival) / PS_PER_S if len(times) else None,
+        "latency_s": int(last - arrival) / PS_PER_S if last is not None else None,
+        "tokens": int(values.sum()),
+        "decode_tokens_per_s": float(values[1:].sum()) * PS_PER_S / decode_ps if decode_ps else None,
+        "steps": int(steps[1].sum()),
+        "step_tokens": int(values[in_steps].sum()),
+        "ended_early": bool(len(early) and early[0]),
+    }
+
+
+def acceptance(trace: Trace) -> dict[str, float | None]:
+    """Acceptance of drafted tokens by three definitions, None where the notes do not allow one.
+
+    ``accepted_per_verified``: accepted tokens over tokens drafted in the steps that were verified, look-ahead in the
+    verified window included. ``accepted_per_drafted``: over all tokens drafted, cut look-ahead included (needs
+    ``draft`` notes). ``accepted_per_batch``: mean over the steps of each step's ratio. A step that commits n tokens
+    accepted n - 1 drafted ones: the last is the target's own.
+    """
+    notes = trace.notes
+    steps = (notes["kind"] == "commit") & (notes["extra"] > 0)
+    drafted = notes["extra"][steps]
+    accepted = np.clip(notes["value"][steps] - 1, 0, drafted)
+    all_drafted = int(notes["value"][notes["kind"] == "draft"].sum())
+    verified = int(drafted.sum())
+    return {
+        "accepted_per_verified": float(accepted.sum()) / verified if verified else None,
+        "accepted_per_drafted": float(accepted.sum()) / all_drafted if all_drafted else None,
+        "accepted_per_batch": float(np.mean(accepted / drafted)) if verified else None,
+    }
+
+
+def busy_ps(start: np.ndarray, end: np.ndarray) -> int:
+    """Length of the union of the intervals ``[start, end)``."""
+    if start.size == 0:
+        return 0
+    order = np.argsort(start, kind="stable")
+    begin, reach = start[order], np.maximum.accumulate(end[order])
+    gaps = np.maximum(begin[1:] - reach[:-1], 0).sum()
+    return int(reach[-1] - begin[0] - gaps)
+
+
+def decode_phases(trace: Trace) -> dict[str, float]:
+    """Seconds in which at least one unit worked for each phase of ``ops``, over blocks that are not prefill."""
+    decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
+    return phase_seconds(trace, decode)
+
+
+def phase_seconds(trace: Trace, rows: np.ndarray) -> dict[str, float]:
+    """Seconds in which at least one of the selected rows worked for each phase, by phase in alphabetical order."""
+    ran = rows & trace.ran & (trace.rows["unit"] >= 0) & (trace.row_op >= 0)
+    start, end, op = trace.rows["start_ps"][ran], trace.row_end_ps[ran], trace.row_op[ran]
+    names, which = np.unique(trace.ops["phase"], return_inverse=True)
+    phase = which[op]
+    seconds = {}
+    for i, name in enumerate(names.tolist()):
+        of = phase == i
+        if of.any():
+            seconds[name] = busy_ps(start[of], end[of]) / PS_PER_S
+    return seconds
+
+
+def busy_fraction(trace: Trace) -> dict[str, float]:
+    """Fraction of the run in which each unit was busy, lead and stalls included."""
+    rows, names = trace.rows, trace.unit_names
+    ran = trace.ran & (rows["unit"] >= 0)
+    busy = np.bincount(rows["unit"][ran], (trace.row_end_ps - rows["start_ps"])[ran], len(names))
+    span = trace.duration_ps
+    return {name: float(ps / span) if span else 0.0 for name, ps in zip(names, busy)}

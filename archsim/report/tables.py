@@ -1,0 +1,195 @@
+"""The reports of a run as tables: lists of flat dictionaries with units in their keys, and files of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from archsim.report.area import area_mm2
+from archsim.report.energy import energy
+from archsim.report.latency import latency
+from archsim.report.owner import owner
+from archsim.report.power import power
+from archsim.report.summary import acceptance, busy_fraction, requests, summarise
+from archsim.report.traffic import traffic
+from archsim.trace import Trace
+from archsim.units import PS_PER_S, InputError, suggest
+
+Table = list[dict[str, Any]]
+
+
+def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested dictionaries: ``{"units": {"npu.hmx": 0.5}}`` gives ``{"units.npu.hmx": 0.5}``."""
+    found: dict[str, Any] = {}
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            found.update(flat(value, f"{prefix}{key}."))
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def _summary(trace: Trace) -> Table:
+    return [{"quantity": key, "value": value} for key, value in flat(summarise(trace)).items()]
+
+
+def _acceptance(trace: Trace) -> Table:
+    return [{"definition": name, "fraction": value} for name, value in acceptance(trace).items()]
+
+
+def _units(trace: Trace) -> Table:
+    owned, total = owner(trace), trace.duration_ps / PS_PER_S
+    return [
+        {"unit": unit, "busy_fraction": busy, "busy_s": busy * total, "owned_s": owned.get(unit, 0.0)}
+        for unit, busy in busy_fraction(trace).items()
+    ]
+
+
+def _energy(trace: Trace) -> Table:
+    spent = energy(trace)
+    prices = trace.manifest["prices"]
+    dynamic = [
+        {
+            "device": action.split(".", 1)[0],
+            "what": action.split(".", 1)[1],
+            "kind": "dynamic",
+            "count": spent.counts[action],
+            "energy_j": joule,
+            "source": prices["energy_pj"][action]["source"],
+        }
+        for action, joule in spent.action_j.items()
+    ]
+    static = [
+        {
+            "device": block.split(".", 1)[0],
+            "what": block.split(".", 1)[-1],
+            "kind": "static",
+            "count": None,
+            "energy_j": joule,
+            "source": prices["power_mw"][block]["source"],
+        }
+        for block, joule in spent.static_j.items()
+    ]
+    return dynamic + static
+
+
+def _waste(trace: Trace) -> Table:
+    spent = energy(trace)
+    return [
+        {"device": device, "useful_j": useful, "wasted_j": spent.device_wasted_j[device]}
+        for device, useful in spent.device_useful_j.items()
+    ]
+
+
+def _power(trace: Trace) -> Table:
+    watts = power(trace)
+    starts = (watts.edges_ps[:-1] / PS_PER_S).tolist()
+    columns = {f"{device}_w": values.tolist() for device, values in watts.device_w.items()}
+    return [
+        {"start_s": start, **{name: values[i] for name, values in columns.items()}} for i, start in enumerate(starts)
+    ]
+
+
+def _area(trace: Trace) -> Table:
+    sources = trace.manifest["prices"]["area_um2"]
+    return [
+        {"block": block, "area_mm2": area, "source": sources[block]["source"]}
+        for block, area in area_mm2(trace).items()
+    ]
+
+
+#: Tables of a run by name.
+TABLES: Mapping[str, Callable[[Trace], Table]] = {
+    "summary": _summary,
+    "requests": requests,
+    "acceptance": _acceptance,
+    "latency": latency,
+    "units": _units,
+    "energy": _energy,
+    "waste": _waste,
+    "power": _power,
+    "area": _area,
+    "bytes": lambda trace: [{"what": name, "bytes": count} for name, count in traffic(trace).items()],
+}
+
+
+def table(trace: Trace, name: str) -> Table:
+    """Table of a run by its name in `TABLES`; an unknown name raises InputError with the known ones."""
+    if name not in TABLES:
+        raise InputError(f"no table {name!r}; {suggest(name, TABLES)}")
+    return TABLES[name](trace)
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV text; numbers in full precision, None empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_table(rows: Sequence[Mapping[str, Any]], file: str | os.PathLike[str]) -> Path:
+    """Write rows as ``.csv``, ``.json`` or ``.parquet``, by the ending of `file`.
+
+    Raises
+    ------
+    InputError
+        For another ending.
+    """
+    path = Path(file)
+    if path.suffix == ".csv":
+        path.write_text(to_csv(rows), encoding="utf-8")
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(list(rows), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    elif path.suffix == ".parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.Table.from_pylist(list(rows)), path)
+    else:
+        raise InputError(f"{path}: a table is written as .csv, .json or .parquet")
+    return path
+
+
+def read_table(file: str | os.PathLike[str]) -> Table:
+    """Read a table that :func:`write_table` or a sweep wrote; numbers in CSV are read as such."""
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"{path}: no such table")
+    try:
+        if path.suffix == ".csv":
+            with path.open(encoding="utf-8", newline="") as text:
+                return [
+                    {key: _number(value) for key, value in row.items()} for row in csv.DictReader(text, strict=True)
+                ]
+        if path.suffix == ".json":
+            rows = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                raise InputError(f"{path}: not a table; expected a list of objects")
+            return rows
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            return pq.read_table(path).to_pylist()
+    except InputError:
+        raise
+    except (ValueError, OSError, csv.Error):
+        raise InputError(f"{path}: cannot be read as a table; it is damaged or of another kind") from None
+    raise InputError(f"{path}: a table is a .csv, .json or .parquet file")
+
+
+def _number(text: str | None) -> Any:
+    if text is None or text == "":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,182 @@
+"""What the command line shows: tables and progress with rich, in plain text when the output is no terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+SHOW_AFTER_S = 1.0
+
+
+class Progress(AbstractContextManager["Progress"]):
+    """A progress bar on stderr that appears after a second, and never where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._began = 0.0
+        self._title = ""
+
+    def start(self, title: str) -> None:
+        """Begin a piece of work."""
+        import time
+
+        self._title, self._began = title, time.monotonic()
+
+    def update(self, done: float, total: float, title: str = "") -> None:
+        """Say how far the work is."""
+        import time
+
+        if not sys.stderr.isatty() or time.monotonic() - self._began < SHOW_AFTER_S:
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task(self._title, total=total)
+        self._bar.update(self._task, completed=done, total=total, description=title or self._title)
+
+    def stop(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def progress() -> Progress:
+    """Make a progress bar."""
+    return Progress()
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
+    """Print dictionaries with equal keys as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    if not rows:
+        _print([title, "(none)"] if title else ["(none)"])
+        return
+    for name, value in rows[0].items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        table.add_column(name, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(value) for value in row.values()))
+    width = None if sys.stdout.isatty() else 160
+    Console(width=width, highlight=False, markup=False).print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+def _print(lines: Sequence[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _pairs(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"what": key, "value": value} for key, value in values.items()]
+
+
+_HEADLINE = (
+    ("decode_tokens_per_s", "tokens/s (decode)"),
+    ("ttft_s", "time to first token, s"),
+    ("request_latency_s", "request latency, s"),
+    ("tokens", "tokens"),
+    ("steps", "steps"),
+    ("accepted_per_step", "tokens per step"),
+    ("energy_per_token_j", "energy per token, J"),
+    ("mean_power_w", "mean power, W"),
+    ("peak_power_w", "peak power (1 ms), W"),
+    ("area_mm2", "area of the modelled blocks, mm2"),
+    ("stream_kind", "decision stream"),
+    ("off_trace_nodes", "off-trace nodes"),
+    ("cpu_s", "host CPU, s"),
+)
+
+
+def show_run(result: Any) -> None:
+    """Headline of a run, its phases and units, and where it was written."""
+    summary = result.summary
+    show_rows([{"what": label, "value": summary[key]} for key, label in _HEADLINE], title=result.title)
+    show_rows([{"phase": k, "s per step": v} for k, v in summary["phases"].items()], title="\nBusy time per step")
+    show_rows([{"unit": k, "busy": f"{v:.1%}"} for k, v in summary["units"].items()], title="\nUnits")
+    for warning in result.warnings:
+        _print(["", f"note: {warning}"])
+    if result.folder is not None:
+        _print(["", f"run folder: {result.folder}", f"next: archsim report {result.folder}"])
+
+
+def show_replay(outcome: Mapping[str, Any]) -> None:
+    """Whether the replay met the recording."""
+    if outcome["identical"]:
+        _print([f"identical: {outcome['rows']:,} rows, digest {outcome['digest']}"])
+    else:
+        _print([f"different: {outcome['difference']}"])
+
+
+def show_report(document: Mapping[str, Any]) -> None:
+    """All tables of a report."""
+    show_rows(
+        [{"what": label, "value": document["summary"].get(key)} for key, label in _HEADLINE if key != "cpu_s"],
+        title=document["title"],
+    )
+    for title, rows in document["tables"].items():
+        show_rows(rows, title="\n" + title)
+    for line in document["insight"]:
+        _print(["", line])
+    for note in document["notes"]:
+        _print(["", f"note: {note}"])
+    for path in document["files"]:
+        _print([f"wrote {path}"])
+
+
+def show_thing(document: Mapping[str, Any], *, sources: bool) -> None:
+    """Values of one part, system, model, run or schedule."""
+    rows = [dict(row) for row in document["values"]]
+    for row in rows:
+        if not sources:
+            row.pop("source", None)
+            row.pop("range", None)
+    show_rows(rows, title=f"{document['kind']} {document['name']}")
+    for title, extra in document.get("tables", {}).items():
+        show_rows(extra, title="\n" + title)
+
+
+def show_import(document: Mapping[str, Any]) -> None:
+    """What an imported model looks like."""
+    show_rows(_pairs(document["summary"]), title=f"model {document['name']}")
+    _print([f"source: {document['source']}"])
+    if document["file"]:
+        _print([f"wrote {document['file']}"])
+    else:
+        _print(["nothing written; give -o FILE.yaml to keep it"])
+
+
+def show_demo(document: Mapping[str, Any]) -> None:
+    """Comparison of the demo's runs, what it means and what to try next."""
+    _print([document["title"], ""])
+    show_rows(document["comparison"])
+    _print(["", *document["insight"], "", *document["proxy"], ""])
+    _print([f"{name}: {path}" for name, path in document["files"].items()])
+    _print(["", "try next:", *(f"  {line}" for line in document["next"])])

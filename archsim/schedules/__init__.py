@@ -1,0 +1,1 @@
+"""Decoding schedules: one file (or folder) per system; each emits blocks and waits."""

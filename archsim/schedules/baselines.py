@@ -1,0 +1,103 @@
+"""Plain decoding: resident, streamed from flash, and speculative with a fixed chain.
+
+``resident_ar``
+    Autoregressive decoding, all weights in DRAM.
+``flash_ar``
+    The layers are streamed from flash once per token through a ring of layer buffers; the output projection's
+    weights stay in DRAM.
+``chain_sd``
+    A draft in DRAM proposes a chain of fixed length, the streamed target verifies it in one pass and projects every
+    row on the NPU; the projection's weights are streamed after the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from archsim.registry import schedule
+from archsim.schedules.schedule import Schedule, Steps
+from archsim.workload.plan import Placement
+
+if TYPE_CHECKING:
+    from archsim.engine.sim import Sim
+    from archsim.workload.job import Job
+
+
+@schedule("resident_ar")
+@dataclass(frozen=True)
+class ResidentAr(Schedule):
+    """Autoregressive decoding with every weight in DRAM."""
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Target in DRAM, layers on the NPU, projection on the CPU."""
+        return {"target": Placement()}
+
+    def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
+        """One process: prefill, then one pass per token."""
+        return {"decode": self.generate(sim, job)}
+
+    def generate(self, sim: Sim, job: Job) -> Steps:
+        """Decode all requests, one after the other."""
+        for request in job.requests():
+            yield job.emit("target", "prefill")
+            job.commit(1)
+            while not job.finished:
+                step = job.emit("target", "decode")
+                yield step
+                job.commit(1, step=step)
+            job.end(request)
+
+
+@schedule("flash_ar")
+@dataclass(frozen=True)
+class FlashAr(ResidentAr):
+    """Autoregressive decoding of a target whose layers live in flash."""
+
+    ring: int = field(default=6, metadata={"min": 1, "max": 1024, "doc": "layer buffers the reader may fill ahead"})
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Layers from flash through the ring; projection's weights in DRAM, computed on the CPU."""
+        return {"target": Placement(layers_in="flash", ring=self.ring)}
+
+
+@schedule("chain_sd")
+@dataclass(frozen=True)
+class ChainSd(Schedule):
+    """Speculative decoding with a chain of fixed length and one verification per cycle."""
+
+    roles: ClassVar[tuple[str, ...]] = ("target", "draft")
+
+    length: int = field(default=8, metadata={"min": 1, "max": 256, "doc": "tokens drafted per verification"})
+    ring: int = field(default=6, metadata={"min": 1, "max": 1024, "doc": "layer buffers the reader may fill ahead"})
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Target streamed with its projection, all rows projected on the NPU; draft in DRAM on the CPU."""
+        return {
+            "target": Placement(layers_in="flash", head_in="flash", head_on="npu", ring=self.ring),
+            "draft": Placement(layers_on="cpu", head_on="cpu"),
+        }
+
+    def draft_len(self) -> int:
+        """Tokens drafted per verification."""
+        return self.length
+
+    def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
+        """One process: draft, verify, commit."""
+        return {"decode": self.generate(sim, job)}
+
+    def generate(self, sim: Sim, job: Job) -> Steps:
+        """Decode all requests, one after the other."""
+        for request in job.requests():
+            yield job.emit("target", "prefill")
+            job.commit(1)
+            last = job.emit("draft", "prefill")
+            while not job.finished:
+                drafted = job.draftable(self.length)
+                if drafted:
+                    last = job.emit("draft", "draft", steps=drafted, after=last)
+                step = job.emit("target", "verify", rows=drafted + 1, after=last)
+                yield step
+                job.commit(job.draw("accepted", drafted) + 1, drafted=drafted, step=step, drafts=last)
+            job.end(request)

@@ -1,0 +1,306 @@
+"""The verbs: load a run, simulate it, replay it, report on it.
+
+These are what the command line and Python users call; everything below works on plain objects.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archsim import __version__, registry, units
+from archsim.config import InputError, JobSpec, Resolved, load_config
+from archsim.device import DType
+from archsim.recording import script_of, tables_of
+from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
+from archsim.streams import label, open_stream
+from archsim.system import System
+from archsim.trace import Trace, build_manifest, diff
+from archsim.workload.job import Job
+from archsim.workload.model import ModelSpec
+
+TRACE_MODES = ("off", "tasks", "full")
+RUNS = Path("archsim-runs")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes
+    ----------
+    summary : dict
+        Headline numbers, with the keys of ``archsim run --json``.
+    trace : Trace
+        Columns and manifest.
+    folder : Path or None
+        Where the trace was written.
+    title : str
+        One line that says what ran.
+    warnings : tuple of str
+        What a reader of the numbers should know.
+    """
+
+    summary: dict[str, Any]
+    trace: Trace
+    folder: Path | None
+    title: str
+    warnings: tuple[str, ...]
+
+
+def load(
+    file: str | Path | Mapping[str, Any] | None = None,
+    *,
+    system: str | None = None,
+    schedule: str | None = None,
+    job: Mapping[str, Any] | None = None,
+    sets: Iterable[str] = (),
+) -> Resolved:
+    """Load a run from a file (or mapping) under overrides, or put one together from names.
+
+    Parameters
+    ----------
+    file : str, Path or Mapping, optional
+        A run file, the name of one, or a run as plain data.
+    system, schedule : str, optional
+        Names; they replace the file's.
+    job : Mapping, optional
+        Fields of the job; None values are left out.
+    sets : iterable of str
+        Overrides ``"dotted.path=value"``.
+
+    Raises
+    ------
+    InputError
+        For anything missing or wrong, in one line.
+    """
+    job = {key: value for key, value in (job or {}).items() if value is not None}
+    if file is not None:
+        named = [f"{key}={value}" for key, value in (("system", system), ("schedule", schedule)) if value is not None]
+        return load_config("run", file, [*named, *(f"job.{key}={value}" for key, value in job.items()), *sets])
+    given = {"--system": system, "--schedule": schedule, "--target": job.get("target"), "--stream": job.get("stream")}
+    missing = [option for option, value in given.items() if value is None]
+    if missing:
+        raise InputError(f"give a run file, or also {', '.join(missing)} (see archsim run --help)")
+    data = {"name": "run", "system": system, "schedule": {"name": schedule}, "job": job}
+    return load_config("run", data, sets)
+
+
+def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
+    """Build the machine, the schedule and the job of a resolved run."""
+    system = System.from_data(resolved.data["system"], resolved.sources)
+    chosen = dict(resolved.data["schedule"])
+    schedule = registry.get("schedule", chosen.pop("name"))(**chosen)
+    spec = units.from_numbers(JobSpec, resolved.data["job"])
+    models = {
+        role: _model(entry, spec.kv_dtype if role == "target" else None)
+        for role, entry in resolved.data["model"].items()
+    }
+    stream = open_stream(
+        spec.stream,
+        spec.seed,
+        target=spec.target,
+        prompt_tokens=spec.prompt_tokens,
+        tokens=spec.tokens,
+        acceptance=spec.acceptance,
+    )
+    job = Job(spec, system, models, schedule, stream)
+    return system, schedule, job
+
+
+def _model(entry: Mapping[str, Any], kv_dtype: str | None) -> ModelSpec:
+    """Model of a role, with the job's KV storage type if it names one."""
+    model = units.from_numbers(ModelSpec, {**entry["spec"], "name": entry["name"]})
+    if kv_dtype is None:
+        return model
+    try:
+        return model.replace(kv_dtype=DType[kv_dtype.upper()])
+    except ValueError as error:
+        reason = str(error).splitlines()[2].split(" [type=")[0].strip().removeprefix("Value error, ")
+        raise InputError(f"job.kv_dtype={kv_dtype} does not suit {entry['name']}: {reason}") from None
+
+
+def declare(system: Mapping[str, Sequence[Mapping[str, Any]]], *, log: str) -> Sim:
+    """Make an empty simulation from a system's description (:meth:`archsim.system.System.describe`)."""
+    return Sim(
+        [UnitDecl(unit["name"]) for unit in system["units"]],
+        [PoolDecl(p["name"], p["fixed"], dict(p["mix"])) for p in system["pools"]],
+        [StoreDecl(s["name"], s["capacity"], s["level"]) for s in system["stores"]],
+        log=log,
+    )
+
+
+def run(
+    resolved: Resolved | str | Path | Mapping[str, Any],
+    *,
+    trace: str = "tasks",
+    output: str | Path | None = None,
+    progress: Any = None,
+) -> Result:
+    """Simulate a run.
+
+    Parameters
+    ----------
+    resolved : Resolved, or what :func:`load` takes
+        The run.
+    trace : str
+        ``off`` writes nothing, ``tasks`` writes the run folder, ``full`` also pool use and store levels over time.
+    output : path, optional
+        Run folder; ``archsim-runs/<digest of the configuration>`` by default.
+    progress : object, optional
+        Receives ``start``, ``update`` and ``stop``.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    InputError
+        For a job the machine cannot hold or a stream that cannot serve it.
+    SimError
+        When the simulation fails (deadlock, overflow of a store, ...).
+    """
+    if trace not in TRACE_MODES:
+        raise InputError(f"--trace {units.quote(trace)} is not one of {', '.join(TRACE_MODES)}")
+    if not isinstance(resolved, Resolved):
+        resolved = load(resolved)
+    system, schedule, job = build_job(resolved)
+    described = system.describe(job.store_levels())
+    described["stores"] += job.rings()
+    sim = declare(described, log="full" if trace == "full" else "tasks")
+    job.bind(sim, progress)
+    began = time.process_time()
+    if progress is not None:
+        progress.start(resolved.data["schedule"]["name"])
+    try:
+        for name, steps in schedule.start(sim, job).items():
+            sim.process(steps, name)
+        sim.run()
+    finally:
+        if progress is not None:
+            progress.stop()
+    cpu_s = time.process_time() - began
+    made = _trace(resolved, system, described, job, sim)
+    folder = None
+    if trace != "off":
+        folder = made.save(output or RUNS / resolved.digest[:16])
+    from archsim.report.summary import summarise
+
+    summary = {**summarise(made), "cpu_s": cpu_s}
+    return Result(summary, made, folder, _title(resolved, job), tuple(_warnings(job, made)))
+
+
+def _title(resolved: Resolved, job: Job) -> str:
+    models = " + ".join(entry["name"] for entry in resolved.data["model"].values())
+    return (
+        f"{resolved.data['schedule']['name']} on {resolved.data['system']['name']}: {models}, "
+        f"{job.spec.prompts} prompt(s) of up to {job.spec.tokens} tokens, stream {job.spec.stream}"
+    )
+
+
+def _trace(
+    resolved: Resolved, system: System, described: Mapping[str, list[dict[str, Any]]], job: Job, sim: Sim
+) -> Trace:
+    """Columns and manifest of a finished simulation."""
+    prices = system.prices()
+    manifest = build_manifest(
+        archsim=__version__,
+        config=resolved.data,
+        config_digest=resolved.digest,
+        schedule=resolved.data["schedule"]["name"],
+        seed=job.spec.seed,
+        system=described,
+        prices={"energy_pj": prices.energy_pj, "power_mw": prices.power_mw, "area_um2": prices.area_um2},
+        stream={"kind": job.stream.kind, "label": label(job.stream, job.spec.target)},
+        warnings={
+            "off_trace_nodes": job.stream.off_trace_nodes,
+            "synthetic_offpath": job.stream.synthetic_offpath,
+            "ended_early": job.ended_early,
+        },
+        versions={name: importlib.metadata.version(name) for name in ("numpy", "numba", "networkx", "pyarrow")},
+    )
+    manifest["peaks_ops_per_s"] = {name: device.peak_ops_per_s() for name, device in system.devices.items()}
+    manifest |= {"labels": sim.labels, "note_kinds": sim.kinds}
+    return Trace({**tables_of(sim), **job.planner.ops.tables()}, manifest)
+
+
+def _warnings(job: Job, trace: Trace) -> Iterable[str]:
+    kind = label(job.stream, job.spec.target)
+    if kind.startswith("recorded-proxy"):
+        yield (
+            f"the stream was recorded from {job.stream.model}, not from {job.spec.target}: acceptance is a proxy "
+            f"({kind})"
+        )
+    elif job.stream.kind == "synthetic":
+        yield "the stream is synthetic: acceptance is drawn from a labelled generator"
+    if job.ended_early:
+        yield f"{job.ended_early} request(s) ended early, where the recording ends"
+    if job.stream.off_trace_nodes:
+        yield f"{job.stream.off_trace_nodes} recorded leaves were wanted for expansion and could not be (off trace)"
+
+
+def replay(folder: str | Path, *, progress: Any = None) -> dict[str, Any]:
+    """Execute the recorded script of a run folder again.
+
+    Returns
+    -------
+    dict
+        ``identical``, ``rows``, ``digest`` and, when different, ``difference`` (first differing row).
+    """
+    recorded = Trace.load(folder)
+    script = script_of(recorded, str(folder))
+    sim = declare(recorded.manifest, log="tasks")
+    if progress is not None:
+        progress.start("replay")
+    sim.play(script)
+    again = Trace({**recorded.tables, **tables_of(sim)}, recorded.manifest)
+    difference = diff(recorded, again)
+    return {
+        "identical": not difference,
+        "rows": len(again.rows["row"]),
+        "digest": again.digest,
+        "difference": difference or None,
+    }
+
+
+def report(
+    folder: str | Path,
+    *,
+    perfetto: str | Path | None = None,
+    figures: str | Path | None = None,
+    progress: Any = None,
+) -> dict[str, Any]:
+    """Report on a run folder: where time, bytes, energy and area went.
+
+    Parameters
+    ----------
+    folder : path
+        A run folder.
+    perfetto : path, optional
+        Also write a Perfetto trace here.
+    figures : path, optional
+        Also write the figures into this folder.
+
+    Returns
+    -------
+    dict
+        See :func:`archsim.report.document.document`; ``files`` lists what was written.
+    """
+    from archsim.report.document import document, write_figures
+
+    trace = Trace.load(folder)
+    if progress is not None:
+        progress.start("report")
+    made = document(trace, f"{trace.manifest['schedule']} on {trace.manifest['config']['system']['name']}: {folder}")
+    if perfetto is not None:
+        from archsim.report.perfetto import write_perfetto
+
+        made["files"].append(str(write_perfetto(trace, perfetto)))
+    if figures is not None:
+        made["files"] += write_figures(trace, Path(figures))
+    return made

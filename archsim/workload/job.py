@@ -1,0 +1,255 @@
+"""A job: models by role, placements, prompt and length, and the decision stream that says what gets accepted.
+
+Schedules ask a job for blocks and outcomes; the job keeps the position in the text and the length of the KV caches and
+writes the marks that reports read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from archsim.engine.sim import Block, Handle, Sim
+
+from archsim import units
+from archsim.config import InputError, JobSpec
+from archsim.system import System
+from archsim.workload.model import ModelSpec
+from archsim.workload.plan import Placement, Planner
+from archsim.workload.runtime import Runtime
+
+if TYPE_CHECKING:
+    from archsim.schedules.schedule import Schedule
+    from archsim.streams.interface import DecisionStream
+
+#: What one emitted block is called in the trace, by (role, graph phase).
+_BLOCK_PHASE = {"draft_next": "draft"}
+
+
+class Job:
+    """What is decoded, and how far decoding has come.
+
+    Parameters
+    ----------
+    spec : JobSpec
+        Lengths and budgets.
+    system : System
+        The machine.
+    models : Mapping[str, ModelSpec]
+        Models by role.
+    schedule : Schedule
+        Gives the placements.
+    stream : DecisionStream
+        Answers what is accepted.
+
+    Raises
+    ------
+    InputError
+        When the weights, buffers and KV rows do not fit the machine's memory or flash.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        system: System,
+        models: Mapping[str, ModelSpec],
+        schedule: Schedule,
+        stream: DecisionStream,
+    ) -> None:
+        self.spec = spec
+        self.system = system
+        self.models = dict(models)
+        self.stream = stream
+        self.draft_len = schedule.draft_len()
+        self.placements = {role: self._pin(role, place) for role, place in schedule.placements().items()}
+        first_ring = len(system.stores)
+        streamed = [role for role, place in self.placements.items() if "flash" in (place.layers_in, place.head_in)]
+        self._ringed = streamed
+        rings = {role: first_ring + i for i, role in enumerate(streamed)}
+        self.planner = Planner(system, self.models, self.placements, rings)
+        rows = self.longest()
+        kv_bytes = {role: rows * self.models[role].kv_token_bytes for role in self.placements}
+        self.runtime = Runtime(system, self.models, self.placements, self.planner.ops, kv_bytes)
+        self.footprint = self._footprint()
+        self._check_memory()
+        self.sim: Sim | None = None
+        self.request = -1
+        self.position = 0
+        self.prompt = 0
+        self.limit = 0
+        self.fresh: dict[str, int] = {}
+        self.ended_early = 0
+        self._progress: Any = None
+
+    def _pin(self, role: str, place: Placement) -> Placement:
+        """Turn the DRAM budget into whole layers, the first ones."""
+        if place.layers_in == "dram":
+            return place
+        return replace(place, pinned=round(self.spec.dram_fraction * self.models[role].layers))
+
+    def longest(self) -> int:
+        """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
+        prompts = [self._prompt_tokens(request) for request in range(min(self.spec.prompts, self.stream.requests))]
+        return max(prompts) + self.spec.tokens + self.draft_len
+
+    def _prompt_tokens(self, request: int) -> int:
+        return self.spec.prompt_tokens or self.stream.prompt_tokens(request)
+
+    def _footprint(self) -> dict[str, dict[str, int]]:
+        """Bytes by store (``dram``, ``flash``) and by what they hold."""
+        dram: dict[str, int] = {}
+        flash: dict[str, int] = {}
+        rows = self.longest()
+        for role, place in self.placements.items():
+            model = self.models[role]
+            streamed = model.layers - place.pinned if place.layers_in == "flash" else 0
+            weights = model.total_bytes - streamed * model.layer_bytes
+            if place.head_in == "flash" and not model.tied_embeddings:
+                weights -= model.head_bytes
+            dram[f"{role} weights"] = weights
+            if streamed or place.head_in == "flash":
+                dram[f"{role} ring of {place.ring} layer buffers"] = place.ring * model.layer_bytes
+                flash[f"{role} weights"] = model.total_bytes
+            dram[f"{role} KV of {rows} rows"] = rows * model.kv_token_bytes
+        return {"dram": dram, "flash": flash}
+
+    def _check_memory(self) -> None:
+        for device, parts in self.footprint.items():
+            if not parts:
+                continue
+            store = next((store for store in self.system.stores if store.name == f"{device}.capacity"), None)
+            if store is None:
+                raise InputError(
+                    f"system {self.system.name!r} has no {device}, but the job keeps {next(iter(parts))} in it"
+                )
+            need = sum(parts.values())
+            if need > store.capacity:
+                listed = ", ".join(f"{what} {units.show(size, 'B')}" for what, size in parts.items())
+                raise InputError(
+                    f"the job needs {units.show(need, 'B')} of {device} and {self.system.name} has "
+                    f"{units.show(store.capacity, 'B')} ({listed}); lower job.tokens, job.dram_fraction or the ring, "
+                    "or choose a smaller model"
+                )
+
+    def store_levels(self) -> dict[str, int]:
+        """Levels of the system's stores when the run starts, by name."""
+        return {f"{device}.capacity": sum(parts.values()) for device, parts in self.footprint.items() if parts}
+
+    def rings(self) -> list[dict[str, Any]]:
+        """Rings of layer buffers, as stores that the job adds to the system's (their bytes are in the footprint)."""
+        return [
+            {"name": f"ring.{role}", "capacity": self.placements[role].ring, "unit": "slots", "level": 0}
+            for role in self._ringed
+        ]
+
+    def bind(self, sim: Sim, progress: Any = None) -> None:
+        """Attach the simulation the job emits into, and who is told how far it is."""
+        self.sim = sim
+        self._progress = progress
+
+    def requests(self) -> Iterator[int]:
+        """Begin one request after the other: its arrival is noted, positions start anew."""
+        for request in range(self.spec.prompts):
+            self.request = request
+            self.position = 0
+            self.prompt = self._prompt_tokens(request)
+            self.limit = min(self.spec.tokens, self.stream.length(request))
+            self.fresh = {}
+            self._note("arrival", self.prompt)
+            yield request
+
+    @property
+    def finished(self) -> bool:
+        """Whether the request has all its tokens (or the recording ended)."""
+        return self.position >= self.limit
+
+    @property
+    def cached(self) -> int:
+        """KV rows of the target: prompt and committed tokens, all but the last, which the next pass brings."""
+        return self.prompt + self.position - 1
+
+    def emit(self, role: str, phase: str, *, after: Any = None, **size: Any) -> Handle:
+        """Plan a block and emit it; rows that the runtime adds (maps) run before it."""
+        assert self.sim is not None
+        block = self.block(role, phase, **size)
+        name = _BLOCK_PHASE.get(phase, phase)
+        prelude = self.runtime.prelude(role)
+        if prelude is not None:
+            after = self.sim.emit(prelude, after=after, request=self.request, label=f"{role}.map")
+        return self.sim.emit(block, after=after, request=self.request, label=f"{role}.{name}")
+
+    def block(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> Block:
+        """Plan a block for the current position.
+
+        Parameters
+        ----------
+        role : str
+            ``target``, ``draft``, ...
+        phase : str
+            ``prefill`` (the whole prompt), ``decode`` (one row), ``verify`` (`rows` rows) or ``draft``
+            (`steps` passes in a chain, the first of which also takes the rows committed since the last draft).
+        """
+        if phase == "prefill":
+            return self.planner.block(role, "prefill", self.prompt, 0, projected=1)
+        if phase == "draft":
+            fresh = self._fresh_rows(role)
+            first = self.planner.block(role, "draft", fresh, self.cached - fresh + 1, projected=1)
+            rest = [
+                self.planner.block(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)
+            ]
+            return self.planner.chain([first, *rest])
+        return self.planner.block(role, phase, rows, self.cached)
+
+    def _fresh_rows(self, role: str) -> int:
+        """Rows a draft must take in before it can draft: all committed ones for a head on target features.
+
+        A draft model of its own has cached what it drafted itself; it lacks the last token, and the one before when all
+        drafts were accepted.
+        """
+        committed, drafted = self.fresh.get("committed", 1), self.fresh.get("drafted", 0)
+        if self.models[role].fc_inputs:
+            return committed
+        return 2 if drafted and committed > drafted else 1
+
+    def draftable(self, n: int) -> int:
+        """How many of `n` tokens can be drafted before a recording ends."""
+        return self.stream.draftable(self.request, self.position, n)
+
+    def draw(self, what: str, n: int) -> int:
+        """Outcome of `n` drafted tokens; ``accepted`` is the number of leading ones the target takes."""
+        if what != "accepted":
+            raise InputError(f"a job draws 'accepted', not {what!r}")
+        return self.stream.accepted(self.request, self.position, n) if n else 0
+
+    def commit(self, tokens: int, *, drafted: int = 0, step: Handle | None = None, drafts: Handle | None = None) -> int:
+        """Commit tokens: marks their time, the verified rows and drafts that were useful, and advances the text.
+
+        Returns the tokens that count (no more than the request still wants).
+        """
+        assert self.sim is not None
+        tokens = min(tokens, self.limit - self.position)
+        if step is not None:
+            self._note("step", 1)
+            self.sim.mark(step, tokens, drafted + 1)
+        if drafted:
+            self._note("draft", drafted)
+            if drafts is not None:
+                self.sim.mark(drafts, min(tokens, drafted), drafted)
+        self._note("commit", tokens, drafted)
+        self.fresh = {"committed": tokens, "drafted": drafted}
+        self.position += tokens
+        if self._progress is not None:
+            done = self.request * self.spec.tokens + self.position
+            self._progress.update(done, self.spec.prompts * self.spec.tokens)
+        return tokens
+
+    def end(self, request: int) -> None:
+        """Note the end of a request, and whether the recording ended it early."""
+        early = int(self.position < self.spec.tokens)
+        self.ended_early += early
+        self._note("end", self.position, early)
+
+    def _note(self, kind: str, value: int, extra: int = 0) -> None:
+        assert self.sim is not None
+        self.sim.note(kind, self.request, value, extra)

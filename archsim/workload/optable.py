@@ -1,0 +1,111 @@
+"""The table of lowered operators of a run: each distinct (device, role, operator, size) is lowered once.
+
+Rows of a block name entries of this table; an entry carries the share of the operator that its row does (MACs, bytes)
+and the counts by action that energy is priced from.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from archsim.device import Device, OpKind, Ops, Rows
+from archsim.system import System
+
+_SHARED = ("macs", "weight_bytes", "in_bytes", "out_bytes", "kv_bytes")
+_SHAPE = ("m", "k", "n", "kv")
+
+
+class Lowered(NamedTuple):
+    """Rows of one operator, as columns the planner copies; `op` holds entry ids of the table."""
+
+    op: np.ndarray
+    unit: np.ndarray
+    weight: np.ndarray
+    lead: np.ndarray
+    work: np.ndarray
+    cap: np.ndarray
+    pool: np.ndarray
+    coef: np.ndarray
+    claim: np.ndarray
+    stream: np.ndarray
+
+
+class OpTable:
+    """Interned operators and their lowered rows."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._lowered: dict[tuple[Any, ...], Lowered] = {}
+        self._entries: list[tuple[Any, ...]] = []
+        self._counts: list[tuple[int, str, int]] = []
+        self._draws: list[tuple[int, int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def lower(self, device: Device, role: str, phase: str, name: str, ops: Ops) -> Lowered:
+        """Lower one operator, or return the rows made for an equal one before.
+
+        Parameters
+        ----------
+        device : Device
+            Where it runs.
+        role, phase, name : str
+            Labels of its entries.
+        ops : Ops
+            Columns of length 1.
+        """
+        key = (device.name, role, phase, name, tuple(int(column[0]) for column in ops))
+        found = self._lowered.get(key)
+        if found is None:
+            found = self._lowered[key] = self._add(device, role, phase, name, ops)
+        return found
+
+    def _add(self, device: Device, role: str, phase: str, name: str, ops: Ops) -> Lowered:
+        rows = device.lower(ops)
+        n = len(rows.unit)
+        first = len(self._entries)
+        kind = OpKind(int(ops.kind[0])).name.lower()
+        shares = _row_shares(rows, n)
+        for i in range(n):
+            shape = tuple(int(getattr(ops, column)[0]) for column in _SHAPE)
+            shared = tuple(_share(int(getattr(ops, column)[0]), shares, i) for column in _SHARED)
+            self._entries.append((first + i, device.name, kind, name, role, phase, *shape, *shared))
+            for action, count in zip(rows.actions, rows.counts[i]):
+                if count:
+                    self._counts.append((first + i, action, int(count)))
+            for pool, coef in zip(rows.pool[i], rows.coef[i]):
+                if pool >= 0:
+                    self._draws.append((first + i, int(pool), int(coef)))
+        op = np.arange(first, first + n, dtype=np.int64)
+        return Lowered(
+            op, rows.unit, rows.weight, rows.lead, rows.work, rows.cap, rows.pool, rows.coef, rows.claim, rows.stream
+        )
+
+    def tables(self) -> dict[str, dict[str, np.ndarray]]:
+        """Tables ``ops``, ``counts`` and ``draws`` of the trace."""
+        ops = _columns(("op", "device", "kind", "name", "role", "phase", *_SHAPE, *_SHARED), self._entries)
+        counts = _columns(("op", "action", "count"), self._counts)
+        draws = _columns(("op", "pool", "coef"), self._draws)
+        return {"ops": ops, "counts": counts, "draws": draws}
+
+
+def _row_shares(rows: Rows, n: int) -> list[int]:
+    """Cumulated work of the rows, by which an operator's MACs and bytes are shared out (equal when there is none)."""
+    work = [int(value) for value in rows.work] if int(rows.work.sum()) else [1] * n
+    cumulated = [0]
+    for value in work:
+        cumulated.append(cumulated[-1] + value)
+    return cumulated
+
+
+def _share(total: int, cumulated: list[int], i: int) -> int:
+    whole = cumulated[-1]
+    return total * cumulated[i + 1] // whole - total * cumulated[i] // whole
+
+
+def _columns(names: tuple[str, ...], entries: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+    values = list(zip(*entries)) if entries else [()] * len(names)
+    return {name: np.array(column) for name, column in zip(names, values)}

@@ -1,0 +1,136 @@
+"""The house rules that a machine can check: who imports whom, what kernels may use, what a device file must say."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "archsim"
+MODULES = sorted(ROOT.rglob("*.py"))
+
+#: Package (or module) below archsim -> the others it may import. `config` reaches upwards only by name, when needed.
+ALLOWED = {
+    "units": set(),
+    "config": {"units"},
+    "registry": {"config", "units"},
+    "device": {"units"},
+    "devices": {"device", "registry", "units", "config"},
+    "system": {"device", "registry", "units", "config"},
+    "engine": set(),
+    "streams": {"config", "units", "registry", "device"},
+    "workload": {"device", "system", "config", "units", "registry", "engine", "streams", "schedules"},
+    "schedules": {"engine", "workload", "streams", "registry", "config", "units"},
+    "trace": {"device", "config", "units"},
+    "report": {"trace", "device", "units", "config", "system"},
+}
+#: Imports that exist for type checkers only.
+TYPE_ONLY = {("workload", "schedules"), ("workload", "streams")}
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def layer(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imports(tree: ast.Module) -> list[tuple[str, bool]]:
+    """Modules imported, each with whether it stands under ``if TYPE_CHECKING``."""
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, id(node) in guarded) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "no relative imports"
+            found.append((node.module, id(node) in guarded))
+            if node.module == "archsim":
+                found += [(f"archsim.{alias.name}", id(node) in guarded) for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_import_direction(path):
+    own = layer(name_of(path))
+    if own not in ALLOWED:
+        pytest.skip("a top-level verb may import anything")
+    for module, type_only in imports(ast.parse(path.read_text())):
+        other = layer(module) if module.startswith("archsim.") else ""
+        if not other or other == own:
+            continue
+        if (own, other) in TYPE_ONLY:
+            assert type_only, f"{name_of(path)} imports {module} at run time"
+            continue
+        assert other in ALLOWED[own], f"{name_of(path)} ({own}) imports {module}"
+
+
+def test_core_imports_only_numpy_and_numba():
+    tree = ast.parse((ROOT / "engine" / "core.py").read_text())
+    assert {module.split(".")[0] for module, _ in imports(tree)} <= {"numpy", "numba", "__future__"}
+
+
+def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
+    def is_njit(node: ast.expr) -> bool:
+        called = node.func if isinstance(node, ast.Call) else node
+        return isinstance(called, ast.Name) and called.id == "njit"
+
+    return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and any(map(is_njit, n.decorator_list))]
+
+
+def constant_names(tree: ast.Module) -> set[str]:
+    """Module-level names in capitals, and what is imported (kernels and constants of other files)."""
+    names = set()
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        for target in targets:
+            names |= {leaf.id for leaf in ast.walk(target) if isinstance(leaf, ast.Name) and leaf.id.isupper()}
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return names
+
+
+WITH_KERNELS = [path for path in MODULES if kernels(ast.parse(path.read_text()))]
+
+
+@pytest.mark.parametrize("path", WITH_KERNELS, ids=name_of)
+def test_kernels_use_only_numpy_kernels_arguments_and_constants(path):
+    tree = ast.parse(path.read_text())
+    known = constant_names(tree) | {kernel.name for kernel in kernels(tree)} | {"np", "numba"} | set(dir(builtins))
+    for kernel in kernels(tree):
+        arguments = {a.arg for a in kernel.args.args}
+        stored = {n.id for n in ast.walk(kernel) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        used = {
+            n.id
+            for statement in kernel.body
+            for n in ast.walk(statement)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+        }
+        foreign = used - arguments - stored - known
+        assert not foreign, f"{name_of(path)}.{kernel.name} uses {sorted(foreign)}"
+
+
+@pytest.mark.parametrize("path", WITH_KERNELS, ids=name_of)
+def test_kernels_are_cached_and_nothing_else(path):
+    for kernel in kernels(ast.parse(path.read_text())):
+        for decorator in kernel.decorator_list:
+            assert isinstance(decorator, ast.Call), f"{kernel.name}: write @njit(cache=True)"
+            options = {k.arg: ast.literal_eval(k.value) for k in decorator.keywords}
+            assert options == {"cache": True}, f"{name_of(path)}.{kernel.name}: {options}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_nothing_unpickles_or_evaluates(path):
+    tree = ast.parse(path.read_text())
+    assert not {module.split(".")[0] for module, _ in imports(tree)} & {"pickle", "marshal", "shelve", "dill"}
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    assert not called & {"eval", "exec"}
