@@ -15,8 +15,8 @@ from typing import Any
 from archsim import __version__, registry, units
 from archsim.config import InputError, JobSpec, Resolved, load_config
 from archsim.device import DType
-from archsim.recording import script_of, tables_of
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
+from archsim.recording import script_of, tables_of
 from archsim.streams import label, open_stream
 from archsim.system import System
 from archsim.trace import Trace, build_manifest, diff

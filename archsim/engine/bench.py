@@ -45,7 +45,10 @@ def measure(units: int, pools: int, rows: int) -> dict[str, float]:
         ``events_per_s`` (leads and rows ended per CPU second, with emission and retirement),
         ``emit_ns_per_row`` (a 400-row block), ``events``, ``cpu_s``.
     """
-    declared = [UnitDecl(f"unit {i}") for i in range(units)], [PoolDecl(f"pool {i}", 20 * GB_PER_S) for i in range(pools)]
+    declared = (
+        [UnitDecl(f"unit {i}") for i in range(units)],
+        [PoolDecl(f"pool {i}", 20 * GB_PER_S) for i in range(pools)],
+    )
     block = contended_block(units, pools, 40 * units)
 
     def feed(sim: Sim, count: int) -> Generator[Waitable, Outcome, None]:

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from archsim.engine.sim import Block, Handle, Sim
-
 from archsim import units
 from archsim.config import InputError, JobSpec
+from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Placement, Planner
@@ -90,8 +89,17 @@ class Job:
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
-        prompts = [self._prompt_tokens(request) for request in range(min(self.spec.prompts, self.stream.requests))]
-        return max(prompts) + self.spec.tokens + self.draft_len
+        return self._longest_prompt() + self.spec.tokens + self.draft_len
+
+    def _longest_prompt(self) -> int:
+        if self.spec.prompts > self.stream.requests:
+            raise InputError(
+                f"stream {self.stream.name} has {self.stream.requests} requests, the job asks for {self.spec.prompts} "
+                "prompts; lower job.prompts"
+            )
+        if self.spec.prompt_tokens:
+            return self.spec.prompt_tokens
+        return max(self.stream.prompt_tokens(request) for request in range(self.spec.prompts))
 
     def _prompt_tokens(self, request: int) -> int:
         return self.spec.prompt_tokens or self.stream.prompt_tokens(request)
@@ -111,7 +119,12 @@ class Job:
             if streamed or place.head_in == "flash":
                 dram[f"{role} ring of {place.ring} layer buffers"] = place.ring * model.layer_bytes
                 flash[f"{role} weights"] = model.total_bytes
-            dram[f"{role} KV of {rows} rows"] = rows * model.kv_token_bytes
+            kept = rows
+            if role == "target" and self.spec.kv_tier == "flash":
+                kept = rows - self._longest_prompt()
+                flash[f"{role} KV of {self._longest_prompt()} prompt rows"] = (rows - kept) * model.kv_token_bytes
+                dram[f"{role} KV of one layer, read back"] = (rows - kept) * model.kv_row_bytes
+            dram[f"{role} KV of {kept} rows"] = kept * model.kv_token_bytes
         return {"dram": dram, "flash": flash}
 
     def _check_memory(self) -> None:
@@ -176,11 +189,14 @@ class Job:
         name = _BLOCK_PHASE.get(phase, phase)
         prelude = self.runtime.prelude(role)
         if prelude is not None:
-            after = self.sim.emit(prelude, after=after, request=self.request, label=f"{role}.map")
+            after = self.sim.emit(prelude, after=after, request=self.request, label=f"{role}.{name}")
         return self.sim.emit(block, after=after, request=self.request, label=f"{role}.{name}")
 
     def block(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> Block:
         """Plan a block for the current position.
+
+        With ``job.kv_tier=flash`` the prompt's KV rows live in flash after prefill and every layer of the target reads
+        them back; the rows of the output stay in DRAM. Writing them to flash is not charged.
 
         Parameters
         ----------
@@ -192,6 +208,7 @@ class Job:
         """
         if phase == "prefill":
             return self.planner.block(role, "prefill", self.prompt, 0, projected=1)
+        spilled = self.prompt if role == "target" and self.spec.kv_tier == "flash" else 0
         if phase == "draft":
             fresh = self._fresh_rows(role)
             first = self.planner.block(role, "draft", fresh, self.cached - fresh + 1, projected=1)
@@ -199,7 +216,7 @@ class Job:
                 self.planner.block(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)
             ]
             return self.planner.chain([first, *rest])
-        return self.planner.block(role, phase, rows, self.cached)
+        return self.planner.block(role, phase, rows, self.cached, spilled=spilled)
 
     def _fresh_rows(self, role: str) -> int:
         """Rows a draft must take in before it can draft: all committed ones for a head on target features.

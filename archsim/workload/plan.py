@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 
 import networkx as nx
 import numpy as np
-from archsim.engine.sim import Block
 
 from archsim.device import MAX_POOLS, MAX_STORES, DType, OpKind, Ops, make_ops
+from archsim.engine.sim import Block
 from archsim.system import System
 from archsim.workload.graph import head_graph, layer_graph, tail_graph
 from archsim.workload.model import ModelSpec
@@ -156,6 +156,7 @@ class Planner:
         projected: int | None = None,
         leaves: int = 1,
         depths: tuple[int, ...] | None = None,
+        spilled: int = 0,
     ) -> Block:
         """Plan one pass.
 
@@ -167,20 +168,22 @@ class Planner:
             Rows of the pass and cached rows before it.
         projected, leaves, depths
             See :func:`archsim.workload.ops.ops_of`.
+        spilled : int
+            Cached rows that live in flash: every layer reads them back before its attention.
 
         Returns
         -------
         Block
             Columns the engine takes; not to be changed in place.
         """
-        key = (role, phase, rows, projected, leaves, depths)
+        key = (role, phase, rows, projected, leaves, depths, spilled)
         if key not in self._templates:
-            segment = self._pass(role, phase, rows, kv, projected, leaves, depths)
+            segment = self._pass(role, phase, rows, kv, projected, leaves, depths, spilled)
             self._templates[key] = (to_block(segment), segment.varying)
         block, varying = self._templates[key]
         if not varying:
             return block
-        return self._at(block, varying, role, phase, rows, kv, projected, leaves, depths)
+        return self._at(block, varying, role, phase, rows, kv, projected, leaves, depths, spilled)
 
     def chain(self, blocks: Sequence[Block]) -> Block:
         """One block that runs `blocks` one after the other."""
@@ -222,6 +225,7 @@ class Planner:
         projected: int | None,
         leaves: int,
         depths: tuple[int, ...] | None,
+        spilled: int,
     ) -> Block:
         """Copy a template with its KV-dependent rows lowered for `kv` cached rows."""
         graph = layer_graph(self.models[role], phase)
@@ -231,7 +235,7 @@ class Planner:
             lowered = self._lower(role, name, _pick(ops, names.index(name)), "layers")
             times = self.models[role].layers
             if times * len(lowered.op) != len(where):  # the device splits this length differently: plan it afresh
-                return to_block(self._pass(role, phase, rows, kv, projected, leaves, depths))
+                return to_block(self._pass(role, phase, rows, kv, projected, leaves, depths, spilled))
             for column in _SCALARS:
                 changed[column][where] = np.tile(getattr(lowered, column), times)
             for column in ("pool", "coef"):
@@ -247,6 +251,7 @@ class Planner:
         projected: int | None,
         leaves: int,
         depths: tuple[int, ...] | None,
+        spilled: int,
     ) -> Segment:
         model, place = self.models[role], self.placements[role]
         pieces = [self._piece(role, head_graph(model, phase), rows, kv, leaves, depths, projected, "embed")]
@@ -254,6 +259,10 @@ class Planner:
         streamed = layer
         if place.layers_in == "flash":
             streamed = self._behind_load(role, layer, [model.layer_bytes], "layer.load")
+        if spilled:
+            layer, streamed = (
+                self._with_kv_load(role, piece, spilled * model.kv_row_bytes) for piece in (layer, streamed)
+            )
         pinned = place.pinned if place.layers_in == "flash" else model.layers
         pieces += [layer] * pinned + [streamed] * (model.layers - pinned)
         tail = tail_graph(model, phase)
@@ -340,6 +349,26 @@ class Planner:
             merged,
             np.concatenate(edges),
             segment.inputs + shift,
+            segment.outputs + shift,
+            {key: rows + shift for key, rows in segment.varying.items()},
+        )
+
+    def _with_kv_load(self, role: str, segment: Segment, size: int) -> Segment:
+        """Let a layer read `size` bytes of spilled KV rows beside its first matrices; attention waits for them."""
+        ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
+        read = self._lower(role, "attn.kv_load", ops, "io")
+        shift = len(read.op)
+        columns = _blank(shift)
+        for column in (*_SCALARS, "pool", "coef"):
+            columns[column] = getattr(read, column)
+        merged = {key: np.concatenate([columns[key], segment.columns[key]]) for key in columns}
+        merged["heir"][shift:] = np.where(segment.columns["heir"] >= 0, segment.columns["heir"] + shift, -1)
+        attention = segment.varying["attn.attention"] + shift
+        chain = np.stack([np.arange(shift), np.append(np.arange(1, shift), attention[0])], axis=1)
+        return Segment(
+            merged,
+            np.concatenate([segment.edges + shift, chain]),
+            np.append(segment.inputs + shift, 0),
             segment.outputs + shift,
             {key: rows + shift for key, rows in segment.varying.items()},
         )

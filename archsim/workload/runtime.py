@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from archsim.engine.sim import Block
-
 from archsim.device import OpKind, make_ops
+from archsim.engine.sim import Block
 from archsim.system import System
 from archsim.workload.model import ModelSpec
 from archsim.workload.optable import OpTable
@@ -64,20 +63,23 @@ class Runtime:
             return None
         mapped = self.mapped[device.name]
         room = device.window_bytes - sum(mapped.values())
-        calls = size = 0
+        calls = size = kept = 0
         for name, length in self._buffers[role].items():
             if f"{role}.{name}" in mapped:
                 continue
             calls, size = calls + 1, size + length
             if length <= room:
                 mapped[f"{role}.{name}"] = length
-                room -= length
+                room, kept = room - length, kept + length
         if not calls:
             return None
-        key = (device.name, role, calls, size)
+        key = (device.name, role, calls, size, kept)
         if key not in self._preludes:
             ops = make_ops([{"kind": OpKind.MAP, "n": calls, "in_bytes": size}])
-            self._preludes[key] = row_block(self.table.lower(device, role, "map", "map", ops))
+            block = row_block(self.table.lower(device, role, "map", "map", ops))
+            block.store[0, 0] = self.system.binding.store(f"{device.name}.window")
+            block.store_start[0, 0] = kept
+            self._preludes[key] = block
         return self._preludes[key]
 
 

@@ -76,7 +76,7 @@ def test_counts_in_closed_form():
     rows = flash().lower(make_ops([load(size), load(3 * 4096, 4096, 1 << 20)]))
     got = [dict(zip(rows.actions, row)) for row in rows.counts.tolist()]
     assert [row["flash.page_read"] for row in got] == [41, 3]
-    assert [row["flash.link_bits"] for row in got] == [8 * size, 8 * 3 * 4096]
+    assert [row["flash.read_bits"] for row in got] == [8 * size, 8 * 3 * 4096]
     assert [row["dram.write_bits"] for row in got] == [8 * size, 8 * 3 * 4096]
     assert [row["dram.read_bits"] for row in got] == [0, 0]
     assert [row["dram.activate"] for row in got] == [-(-size // 2048), 6]

@@ -91,7 +91,9 @@ def constant_names(tree: ast.Module) -> set[str]:
     """Module-level names in capitals, and what is imported (kernels and constants of other files)."""
     names = set()
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
         for target in targets:
             names |= {leaf.id for leaf in ast.walk(target) if isinstance(leaf, ast.Name) and leaf.id.isupper()}
         if isinstance(node, ast.ImportFrom):

@@ -158,6 +158,10 @@ class Cpu(Device):
             Pool(f"{self.name}.bandwidth", self.spec.bandwidth_bytes_per_s, "bytes/s"),
         ]
 
+    def peak_ops_per_s(self) -> float:
+        """INT8 multiply and add rate of the cores of a parallel job."""
+        return 2.0 * 32 / self.spec.mac_cycles_per_block * sum(self.spec.core_hz[: self.spec.threads])
+
     def bind(self, binding: Binding) -> None:
         """Resolve ids and turn the spec into integers."""
         super().bind(binding)

@@ -150,7 +150,7 @@ def load_times(size, request, span, spec):
 
 @njit(cache=True)
 def plan_loads(weight_bytes, n, k, spec, default_request, page_bytes, unit, weight, stream):
-    """Plan and counts of LOAD operators; counts are page reads, link bits, active ns, then DRAM's actions."""
+    """Plan and counts of LOAD operators; counts are pages, bits read, active ns, then DRAM's actions."""
     size = weight_bytes.size
     plan = np.zeros((size, PLAN_COLUMNS), np.int64)
     counts = np.zeros((size, 7), np.int64)
@@ -256,7 +256,7 @@ ENERGY: dict[str, Cost] = {
         "link and controller 1.7 W at 4.2 GB/s",
         (2.0e6, 1.2e7),
     ),
-    "link_bits": Cost(5.0, "pJ", "assumed: M-PHY gear 5, both ends", (2.0, 10.0)),
+    "read_bits": Cost(5.0, "pJ", "assumed: M-PHY gear 5, both ends, per bit read over the link", (2.0, 10.0)),
     "active_ns": Cost(300.0, "pJ", "assumed: controller and its SRAM, 0.3 W while busy", (150.0, 600.0)),
 }
 POWER: dict[str, Cost] = {"idle": Cost(5.0, "mW", "assumed: active-idle, between sleep and busy", (1.0, 30.0))}

@@ -18,7 +18,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
-from archsim.devices.dram.traffic import DRAM_ACTIONS, allowed_kinds, build_rows, check_ops
+from archsim.devices.dram.traffic import (
+    DRAM_ACTIONS,
+    LEAD_PS,
+    PLAN_COLUMNS,
+    UNIT,
+    WEIGHT,
+    allowed_kinds,
+    build_rows,
+    check_ops,
+)
 from archsim.devices.npu.policies import ACTIONS, MILLI, POLICIES, NpuNumbers, plan_npu
 from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
 from archsim.registry import device
@@ -62,6 +71,10 @@ class NpuSpec(BaseModel):
         Vector contexts of 128 bytes (4-6).
     vtcm_bytes, window_bytes : int
         Local memory; address window of one session.
+    window_sessions : int
+        Sessions a process opens, each with a window of its own.
+    map_call_ps, map_ps_per_gib : int
+        Host time to map one buffer, per call and per GiB (page tables, cache maintenance).
     dma_bytes_per_s, l2fetch_bytes_per_s, vector_load_bytes_per_s : float
         DRAM paths: DMA into VTCM, prefetch by all threads, plain loads and stores of one thread.
     dispatch_ps : int
@@ -85,8 +98,8 @@ class NpuSpec(BaseModel):
         Widest matrix the kernels accept (information for planners; wider ones are run all the same).
     inflight_bytes : int
         Bytes in flight of the DMA engine: its weight in DRAM's shares.
-    memory : str
-        Name of the DRAM device.
+    memory, host : str
+        Names of the DRAM device and of the CPU whose control core maps buffers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -99,6 +112,9 @@ class NpuSpec(BaseModel):
     hvx_contexts: PositiveInt
     vtcm_bytes: Bytes
     window_bytes: Bytes
+    window_sessions: PositiveInt
+    map_call_ps: Ps
+    map_ps_per_gib: Ps
     dma_bytes_per_s: BytesPerS
     l2fetch_bytes_per_s: BytesPerS
     vector_load_bytes_per_s: BytesPerS
@@ -122,6 +138,7 @@ class NpuSpec(BaseModel):
     max_projection_rows: PositiveInt
     inflight_bytes: Annotated[Bytes, Field(ge=1)]
     memory: str = "dram"
+    host: str = "cpu"
 
     @field_validator("graph_rows")
     @classmethod
@@ -150,7 +167,7 @@ class Npu(Device):
     ops = frozenset(
         {
             *(OpKind.MATMUL, OpKind.PROJECTION, OpKind.ATTENTION),
-            *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE),
+            *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE, OpKind.MAP),
         }
     )
     kind = "npu"
@@ -170,8 +187,17 @@ class Npu(Device):
         """Local memory and address window."""
         return [
             Store(f"{self.name}.vtcm", self.spec.vtcm_bytes, "bytes"),
-            Store(f"{self.name}.window", self.spec.window_bytes, "bytes"),
+            Store(f"{self.name}.window", self.window_bytes, "bytes"),
         ]
+
+    @property
+    def window_bytes(self) -> int:
+        """Bytes that all sessions together can have mapped."""
+        return self.spec.window_bytes * self.spec.window_sessions
+
+    def peak_ops_per_s(self) -> float:
+        """FP16 rate of the matrix units."""
+        return 2.0 * 32**3 / self.spec.tile_cycles_fp16 * self.spec.hmx_units * self.spec.clock_hz
 
     def bind(self, binding: Binding) -> None:
         """Resolve ids and turn the spec into integers."""
@@ -183,6 +209,7 @@ class Npu(Device):
             binding.pool(f"{self.name}.dma"),
             binding.pool(f"{self.name}.hvx"),
         )
+        self._host_unit = binding.unit(f"{spec.host}.control")
         self._actions = tuple(f"{self.name}.{action}" for action in ACTIONS) + tuple(
             f"{spec.memory}.{action}" for action in DRAM_ACTIONS
         )
@@ -222,7 +249,7 @@ class Npu(Device):
         self._graph_rows = np.array(spec.graph_rows, np.int64)
 
     def lower(self, ops: Ops) -> Rows:
-        """One row per operator (times ``parts``); leads are the calls.
+        """One row per operator (times ``parts``); leads are the calls. MAP operators are lowered by themselves.
 
         Raises
         ------
@@ -230,6 +257,8 @@ class Npu(Device):
             For a kind it does not run, an operator without rows, and one whose rows do not fit in VTCM.
         """
         check_ops(ops, self._allowed, self.name)
+        if (ops.kind == OpKind.MAP).any():
+            return self._lower_maps(ops)
         plan, counts, unfit = plan_npu(ops, self._numbers, self._factor, self._float, self._graph_rows)
         if unfit >= 0:
             raise ValueError(
@@ -237,6 +266,18 @@ class Npu(Device):
                 f"{self.spec.vtcm_bytes} bytes of VTCM"
             )
         return build_rows(ops, plan, counts, self._actions, self._pools)
+
+    def _lower_maps(self, ops: Ops) -> Rows:
+        """One row per MAP on the host's control core, all of it lead: the calls are latency, nothing flows."""
+        if not (ops.kind == OpKind.MAP).all():
+            raise ValueError(f"MAP operators on device {self.name!r} are lowered apart from others")
+        plan = np.zeros((len(ops.kind), PLAN_COLUMNS), np.int64)
+        plan[:, UNIT] = self._host_unit
+        plan[:, WEIGHT] = 1
+        per_gib = self.spec.map_ps_per_gib
+        plan[:, LEAD_PS] = ops.n * self.spec.map_call_ps + -(-ops.in_bytes * per_gib // (1 << 30))
+        counts = ops.n[:, None].copy()
+        return build_rows(ops, plan, counts, (f"{self.name}.map_call",), self._pools)
 
     def energy(self) -> dict[str, Cost]:
         """Per multiply-accumulate, context cycle, byte moved and call."""
