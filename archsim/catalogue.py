@@ -9,6 +9,9 @@ from typing import Any
 
 from archsim import registry, units
 from archsim.config import InputError, check_file, describe, load_config, names
+from archsim.config.layers import stated_kind
+from archsim.config.reading import read
+from archsim.system import System
 from archsim.units import suggest
 
 #: Plural of each kind that can be listed -> kind.
@@ -142,8 +145,24 @@ def check_files(files: Sequence[str | Path]) -> dict[str, list[str]]:
     found = {}
     for file in files:
         path = Path(file)
-        found[str(file)] = _check_stream(path) if path.suffix in (".jsonl", ".npz") else check_file(path)
+        found[str(file)] = _check_stream(path) if path.suffix in (".jsonl", ".npz") else _check_config(path)
     return found
+
+
+def _check_config(path: Path) -> list[str]:
+    """Problems of a configuration file; a machine is also wired up, so that missing pools and units show."""
+    problems = check_file(path)
+    if problems:
+        return problems
+    kind = stated_kind(read(path))
+    if kind not in ("system", "run"):
+        return []
+    data = load_config(kind, path).data
+    try:
+        System.from_data(data if kind == "system" else data["system"])
+    except InputError as error:
+        return [f"{path}: {error.message}"]
+    return []
 
 
 def _check_stream(path: Path) -> list[str]:

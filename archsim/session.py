@@ -14,12 +14,11 @@ from typing import Any
 
 from archsim import __version__, registry, units
 from archsim.config import InputError, JobSpec, Resolved, load_config
-from archsim.device import DType
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
 from archsim.recording import script_of, tables_of
 from archsim.streams import label, open_stream
 from archsim.system import System
-from archsim.trace import Trace, build_manifest, diff
+from archsim.trace import Trace, build_manifest, check_target, diff
 from archsim.workload.job import Job
 from archsim.workload.model import ModelSpec
 
@@ -97,7 +96,7 @@ def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
     schedule = registry.get("schedule", chosen.pop("name"))(**chosen)
     spec = units.from_numbers(JobSpec, resolved.data["job"])
     models = {
-        role: _model(entry, spec.kv_dtype if role == "target" else None)
+        role: units.from_numbers(ModelSpec, {**entry["spec"], "name": entry["name"]})
         for role, entry in resolved.data["model"].items()
     }
     stream = open_stream(
@@ -110,18 +109,6 @@ def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
     )
     job = Job(spec, system, models, schedule, stream)
     return system, schedule, job
-
-
-def _model(entry: Mapping[str, Any], kv_dtype: str | None) -> ModelSpec:
-    """Model of a role, with the job's KV storage type if it names one."""
-    model = units.from_numbers(ModelSpec, {**entry["spec"], "name": entry["name"]})
-    if kv_dtype is None:
-        return model
-    try:
-        return model.replace(kv_dtype=DType[kv_dtype.upper()])
-    except ValueError as error:
-        reason = str(error).splitlines()[2].split(" [type=")[0].strip().removeprefix("Value error, ")
-        raise InputError(f"job.kv_dtype={kv_dtype} does not suit {entry['name']}: {reason}") from None
 
 
 def declare(system: Mapping[str, Sequence[Mapping[str, Any]]], *, log: str) -> Sim:
@@ -169,6 +156,9 @@ def run(
         raise InputError(f"--trace {units.quote(trace)} is not one of {', '.join(TRACE_MODES)}")
     if not isinstance(resolved, Resolved):
         resolved = load(resolved)
+    target = Path(output) if output is not None else RUNS / resolved.digest[:16]
+    if trace != "off":
+        check_target(target, resolved.digest)
     system, schedule, job = build_job(resolved)
     described = system.describe(job.store_levels())
     described["stores"] += job.rings()
@@ -188,7 +178,7 @@ def run(
     made = _trace(resolved, system, described, job, sim)
     folder = None
     if trace != "off":
-        folder = made.save(output or RUNS / resolved.digest[:16])
+        folder = made.save(target)
     from archsim.report.summary import summarise
 
     summary = {**summarise(made), "cpu_s": cpu_s}

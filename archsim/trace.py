@@ -410,7 +410,7 @@ class TraceWriter:
     ) -> None:
         self.folder = Path(folder)
         self._adapt = dict(adapt or {})
-        _check_target(self.folder, config_digest)
+        check_target(self.folder, config_digest)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._files: dict[str, Any] = {}
         self._digests: dict[str, _TableDigest] = {}
@@ -491,7 +491,8 @@ class TraceWriter:
             path.unlink(missing_ok=True)
 
 
-def _check_target(folder: Path, config_digest: str) -> None:
+def check_target(folder: Path, config_digest: str) -> None:
+    """Refuse a folder that cannot take the run of this configuration (see :class:`TraceWriter`)."""
     if not folder.exists():
         return
     if not folder.is_dir():

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from archsim.config import InputError
 from archsim.device import Device, OpKind, Ops, Rows
 from archsim.system import System
 
@@ -56,6 +57,11 @@ class OpTable:
             Labels of its entries.
         ops : Ops
             Columns of length 1.
+
+        Raises
+        ------
+        InputError
+            When the device cannot run it.
         """
         key = (device.name, role, phase, name, tuple(int(column[0]) for column in ops))
         found = self._lowered.get(key)
@@ -64,7 +70,11 @@ class OpTable:
         return found
 
     def _add(self, device: Device, role: str, phase: str, name: str, ops: Ops) -> Lowered:
-        rows = device.lower(ops)
+        try:
+            rows = device.lower(ops)
+        except ValueError as error:
+            shape = ", ".join(f"{column} = {int(getattr(ops, column)[0])}" for column in _SHAPE)
+            raise InputError(f"{role}: {name} ({shape}) cannot run on {device.name}: {error}") from None
         n = len(rows.unit)
         first = len(self._entries)
         kind = OpKind(int(ops.kind[0])).name.lower()

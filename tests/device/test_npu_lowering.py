@@ -16,6 +16,9 @@ SPEC = {
     "hvx_contexts": 4,
     "vtcm_bytes": 8 << 20,
     "window_bytes": 3_355_443_200,
+    "window_sessions": 2,
+    "map_call_ps": 50_000_000,
+    "map_ps_per_gib": 1_000_000_000,
     "dma_bytes_per_s": 64.0e9,
     "l2fetch_bytes_per_s": 32.0e9,
     "vector_load_bytes_per_s": 5.0e9,
@@ -44,7 +47,7 @@ POOLS = {"dram.bandwidth": 0, "npu.dma": 1, "npu.hvx": 2}
 
 def npu(**changes):
     device = Npu("npu", from_numbers(NpuSpec, {**SPEC, **changes}))
-    device.bind(Binding({"npu.core": 3}, POOLS, {"npu.vtcm": 0, "npu.window": 1}))
+    device.bind(Binding({"npu.core": 3, "cpu.control": 7}, POOLS, {"npu.vtcm": 0, "npu.window": 1}))
     return device
 
 
@@ -234,3 +237,21 @@ def test_bad_operators_are_refused(entry, message):
 def test_bad_specs_are_refused(field, value, message):
     with pytest.raises(ValueError, match=message):
         from_numbers(NpuSpec, {**SPEC, field: value})
+
+
+def test_maps_are_latency_on_the_hosts_control_core():
+    rows = npu().lower(make_ops([{"kind": OpKind.MAP, "n": 3, "in_bytes": 1 << 29}]))
+    assert rows.unit.tolist() == [7]
+    assert rows.lead.tolist() == [3 * 50_000_000 + 500_000_000]
+    assert rows.work.tolist() == [0]
+    assert counts(rows) == {"npu.map_call": 3}
+
+
+def test_maps_do_not_mix_with_other_operators():
+    with pytest.raises(ValueError, match="MAP operators on device 'npu' are lowered apart from others"):
+        npu().lower(make_ops([{"kind": OpKind.MAP, "n": 1, "in_bytes": 1}, matmul(1, 64, 64)]))
+
+
+def test_window_and_peak_follow_the_spec():
+    assert npu().window_bytes == 2 * 3_355_443_200
+    assert npu().peak_ops_per_s() == 2 * 32**3 / 8 * 1e9

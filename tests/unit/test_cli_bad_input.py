@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import json
+from dataclasses import dataclass
 
 import pytest
 
+from archsim import registry
 from archsim.cli import run_cli
+from archsim.config import packed_folder
+from archsim.schedules.baselines import ResidentAr
 
-RUN = """kind: run
-name: {name}
-system: oneplus_12
-schedule: {{name: flash_ar}}
-job: {{target: llama-3.1-8b, stream: "recorded:exit_layers:25", tokens: 8}}
-"""
+CONFIGS = str(packed_folder())
 GIVEN = ["run", "--system", "oneplus_12", "--schedule", "flash_ar", "--target", "smollm2-135m", "--tokens", "4"]
 GIVEN += ["--stream", "recorded:exit_layers:25"]
 
@@ -24,15 +23,169 @@ def swapped(option: str, value: str) -> list[str]:
     return args
 
 
-def write(folder: Path, name: str, text: str) -> str:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return str(path)
-
-
 #: Command line -> the line on stderr, without the leading "archsim: ".
-COMMANDS: dict[str, tuple[list[str], str]] = {}
+COMMANDS: dict[str, tuple[list[str], str]] = {
+    "no arguments to run": (
+        ["run"],
+        "give a run file, or also --system, --schedule, --target, --stream (see archsim run --help)",
+    ),
+    "unknown command": (["rnu"], "No such command 'rnu'. Did you mean 'run'?"),
+    "unknown option": (["run", "--tokns", "4"], "No such option: --tokns (Possible options: --tokens)"),
+    "unknown system": (
+        swapped("--system", "oneplus_13"),
+        "run: system: no system 'oneplus_13' in {configs}/systems; did you mean 'oneplus_12'?",
+    ),
+    "unknown schedule": (
+        swapped("--schedule", "flash_rr"),
+        "run: schedule.name: unknown schedule 'flash_rr'; did you mean 'flash_ar'?",
+    ),
+    "unknown target": (
+        swapped("--target", "llama-3.1-9b"),
+        "run: job.target: no model 'llama-3.1-9b' in {configs}/models; did you mean 'llama-3.1-8b'?",
+    ),
+    "unknown stream": (
+        swapped("--stream", "recorded:exit_layer:25"),
+        "no recording 'exit_layer'; did you mean 'exit_layers'?",
+    ),
+    "unknown variant": (
+        swapped("--stream", "recorded:exit_layers:26"),
+        "stream recorded:exit_layers has no exit '26'; it has 10, 15, 20, 25",
+    ),
+    "stream text": (
+        swapped("--stream", "nothing"),
+        "cannot read stream 'nothing'; write recorded:<name>[:<variant>], synthetic:<target>[+<draft>]:<task>, or the path of a .npz or .jsonl recording",
+    ),
+    "synthetic task": (
+        swapped("--stream", "synthetic:llama-3.1-8b:humanevil"),
+        "unknown task 'humanevil'; did you mean 'humaneval'?",
+    ),
+    "diffusion target": (
+        swapped("--stream", "synthetic:llada-8b:gsm8k"),
+        "no acceptance data for llada-8b; it denoises blocks and verifies no drafts, and synthetic streams serve speculative schedules only; name a speculative target such as llama-3.1-8b",
+    ),
+    "tokens zero": (swapped("--tokens", "0"), "run: job.tokens: '0' should be greater than or equal to 1"),
+    "tokens text": (
+        swapped("--tokens", "four"),
+        "Invalid value for '--tokens': Input should be a valid integer, unable to parse string as an integer",
+    ),
+    "tokens huge": (
+        swapped("--tokens", "1000000000"),
+        "run: job.tokens: '1000000000' should be less than or equal to 1000000",
+    ),
+    "prompts too many": (
+        [*GIVEN, "--prompts", "1000"],
+        "stream recorded:exit_layers:25 has 24 requests, the job asks for 1000 prompts; lower job.prompts",
+    ),
+    "seed negative": ([*GIVEN, "--seed", "-1"], "run: job.seed: '-1' should be greater than or equal to 0"),
+    "trace mode": ([*GIVEN, "--trace", "all"], "--trace 'all' is not one of off, tasks, full"),
+    "set without =": (
+        [*GIVEN, "--set", "job.tokens"],
+        "--set 'job.tokens' has no '='; write PATH=VALUE, such as job.tokens=64",
+    ),
+    "set unknown root": (
+        [*GIVEN, "--set", "sytem.flash=ufs_3_1"],
+        "--set sytem.flash: no path starts with 'sytem'; did you mean 'system'?",
+    ),
+    "set unknown device": (
+        [*GIVEN, "--set", "system.flush=ufs_3_1"],
+        "--set system.flush: system 'oneplus_12' has no device 'flush'; did you mean 'flash'?",
+    ),
+    "set unknown part": (
+        [*GIVEN, "--set", "system.flash=ufs_3_2"],
+        "--set system.flash: no part 'ufs_3_2' in {configs}/parts; did you mean 'ufs_3_1'?",
+    ),
+    "set unknown field": (
+        [*GIVEN, "--set", "system.flash.stream_bytes=4 GB/s"],
+        "--set system.flash.stream_bytes: unknown field 'stream_bytes'; did you mean 'stream_bytes_per_s'?",
+    ),
+    "set without unit": (
+        [*GIVEN, "--set", "system.flash.stream_bytes_per_s=4"],
+        "--set system.flash.stream_bytes_per_s: '4' has no unit; expected a rate such as '4 GB/s'",
+    ),
+    "set wrong dimension": (
+        [*GIVEN, "--set", "system.flash.stream_bytes_per_s=4 GB"],
+        "--set system.flash.stream_bytes_per_s: '4 GB' is a size; expected a rate such as '4 GB/s'",
+    ),
+    "set unknown unit": (
+        [*GIVEN, "--set", "system.flash.stream_bytes_per_s=4 XB/s"],
+        "--set system.flash.stream_bytes_per_s: '4 XB/s' has the unknown unit 'XB/s'; expected a rate such as '4 GB/s'",
+    ),
+    "set above link": (
+        [*GIVEN, "--set", "system.flash.stream_bytes_per_s=40 GB/s"],
+        "{configs}/parts/ufs_4_0.yaml:5: system.flash: stream_bytes_per_s 4e+10 is above link_bytes_per_s 5.8e+09",
+    ),
+    "set too slow": (
+        [*GIVEN, "--set", "system.flash.stream_bytes_per_s=1 B/s"],
+        "--set system.flash.stream_bytes_per_s: '1 B/s' should be greater than or equal to 1000000",
+    ),
+    "set negative": (
+        [*GIVEN, "--set", "system.dram.capacity_bytes=-1 GB"],
+        "--set system.dram.capacity_bytes: '-1 GB' is negative; expected a size such as '8 MiB'",
+    ),
+    "set schedule field": (
+        [*GIVEN, "--set", "schedule.rings=4"],
+        "--set schedule.rings: schedule 'flash_ar' has no field 'rings'; did you mean 'ring'?",
+    ),
+    "set schedule range": (
+        [*GIVEN, "--set", "schedule.ring=0"],
+        "--set schedule.ring: '0' is out of range; 1 to 1024 is allowed",
+    ),
+    "set job fraction": (
+        [*GIVEN, "--set", "job.dram_fraction=1.5"],
+        "--set job.dram_fraction: '1.5' should be less than or equal to 1",
+    ),
+    "set job unknown": (
+        [*GIVEN, "--set", "job.token=4"],
+        "--set job.token: unknown field 'token'; did you mean 'tokens'?",
+    ),
+    "set model": (
+        [*GIVEN, "--set", "model.target.layer=4"],
+        "--set model.target.layer: unknown field 'layer'; did you mean 'layers'?",
+    ),
+    "set model shape": (
+        [*GIVEN, "--set", "model.target.heads=7"],
+        "{configs}/models/smollm2-135m.yaml:4: model.target: heads (7) must be a multiple of kv_heads (3)",
+    ),
+    "set twice": ([*GIVEN, "--set", "job.tokens=4", "--set", "job.tokens=5"], "--set job.tokens: is given twice"),
+    "kv dtype": (
+        [*GIVEN, "--set", "job.kv_dtype=fp7"],
+        "--set job.kv_dtype: 'fp7' should be 'FP32', 'FP16', 'BF16', 'INT8', 'Q8_0' or 'Q4_0'",
+    ),
+    "too big for dram": (
+        [*swapped("--target", "llama-3.1-8b"), "--set", "job.prompt_tokens=1000000"],
+        "the job needs 132 GB of dram and oneplus_12 has 17.2 GB (target weights 592 MB, target ring of 6 layer buffers 736 MB, target KV of 1000004 rows 131 GB); lower job.tokens, job.dram_fraction or the ring, or choose a smaller model",
+    ),
+    "missing run file": (["run", "nope.yaml"], "nope.yaml: no such file"),
+    "missing run name": (["run", "demo_flash"], "no run 'demo_flash' in {configs}/runs; did you mean 'demo_flash_ar'?"),
+    "output file": (
+        [*GIVEN, "-o", "/etc/passwd"],
+        "/etc/passwd: is a file, not a folder; choose another output folder",
+    ),
+    "replay missing": (["replay", "nope"], "nope: no such folder; give the run folder that `archsim run` wrote"),
+    "report missing": (["report", "nope"], "nope: no such folder; give the run folder that `archsim run` wrote"),
+    "list unknown": (
+        ["list", "machines"],
+        "cannot list 'machines'; known: devices, models, parts, runs, schedules, streams, sweeps, systems",
+    ),
+    "show unknown kind": (
+        ["show", "device", "flash"],
+        "cannot show 'device'; known: model, part, run, schedule, system",
+    ),
+    "show unknown name": (
+        ["show", "system", "oneplus"],
+        "no system 'oneplus' in {configs}/systems; did you mean 'oneplus_12'?",
+    ),
+    "check missing": (["check", "nope.yaml"], "nope.yaml: no such file"),
+    "import missing": (["import", "model", "nope.json"], "nope.json: cannot be read: No such file or directory"),
+    "acceptance range": (
+        [*swapped("--stream", "synthetic:llama-3.1-8b:gsm8k"), "--set", "job.acceptance=1.5"],
+        "--set job.acceptance: '1.5' should be less than 1",
+    ),
+    "acceptance on recording": (
+        [*GIVEN, "--set", "job.acceptance=0.5"],
+        "acceptance is for synthetic streams and cannot change the recorded 'recorded:exit_layers:25'",
+    ),
+}
 
 
 def call(args, capsys) -> tuple[int, str, str]:
@@ -46,7 +199,118 @@ def test_bad_command_line(name, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     args, line = COMMANDS[name]
     code, out, err = call(args, capsys)
-    assert err == f"archsim: {line}\n"
+    assert err == f"archsim: {line}\n".replace("{configs}", CONFIGS)
     assert code == 2
     assert out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+#: File name -> (its text, the line that ``archsim check`` prints after the file's path).
+FILES: dict[str, tuple[str | bytes, str]] = {
+    "run.yaml": (
+        "kind: run\nname: run\nsystem: oneplus_12\nschedule: {name: flash_ar}\njob: {target: llama-3.1-8b, stream: 'recorded:exit_layers:25', tokns: 8}\n",
+        ":5: job: unknown field 'tokns'; did you mean 'tokens'?",
+    ),
+    "kind.yaml": ("kind: machine\nname: kind\n", ":1: unknown kind 'machine'; known: model, part, run, sweep, system"),
+    "nokind.yaml": ("name: nokind\n", ":1: needs the key 'kind': one of part, system, model, run, sweep"),
+    "empty.yaml": ("", ": is empty; expected 'kind:', 'name:' and what the kind needs"),
+    "list.yaml": ("- a\n- b\n", ":1: expected a mapping such as 'kind: part', not a list"),
+    "syntax.yaml": ("kind: run\nname: [\n", ":3: is not YAML: expected the node content, but found '<stream end>'"),
+    "tag.yaml": (
+        "kind: !!python/object:os.system run\nname: tag\n",
+        ":1: the tag '!!python/object:os.system' is not allowed; write a plain value",
+    ),
+    "twice.yaml": ("kind: run\nkind: run\nname: twice\n", ":2: the key 'kind' is given twice (first on line 1)"),
+    "name.yaml": (
+        "kind: run\nname: other\nsystem: oneplus_12\nschedule: {name: flash_ar}\njob: {target: llama-3.1-8b, stream: 'recorded:exit_layers:25'}\n",
+        ":2: the name 'other' differs from the file's name 'name'",
+    ),
+    "base.yaml": ("kind: run\nname: base\nbase: base.yaml\n", ":3: a file cannot be its own base"),
+    "part.yaml": (
+        "kind: part\nname: part\ndevice: rails\nspec: {base_mw: 2.0 W}\n",
+        ":4: spec.base_mw: has no source; write {value: ..., source: ...} or give the file a 'source:'",
+    ),
+    "unit.yaml": (
+        "kind: part\nname: unit\nbase: ufs_4_0.yaml\ndevice: flash\nspec: {stream_bytes_per_s: {value: 4.0, source: mine}}\n",
+        ":5: spec.stream_bytes_per_s: '4.0' has no unit; expected a rate such as '4 GB/s'",
+    ),
+    "range.yaml": (
+        "kind: part\nname: range\nbase: ufs_4_0.yaml\ndevice: flash\nspec: {stream_bytes_per_s: {value: 4.0 GB/s, source: mine, range: [5 GB/s, 6 GB/s]}}\n",
+        ":5: spec.stream_bytes_per_s: 4 GB/s is outside its own range [5 GB/s, 6 GB/s]",
+    ),
+    "field.yaml": (
+        "kind: part\nname: field\nbase: ufs_4_0.yaml\ndevice: flash\nspec: {strem_bytes_per_s: {value: 4.0 GB/s, source: mine}}\n",
+        ":5: spec: unknown field 'strem_bytes_per_s'; did you mean 'stream_bytes_per_s'?",
+    ),
+    "system.yaml": (
+        "kind: system\nname: system\ndevices: {flash: ufs_9}\n",
+        ":3: devices.flash: no part 'ufs_9' in {folder}, {configs}/parts; did you mean 'ufs_4_1'?",
+    ),
+    "wired.yaml": (
+        "kind: system\nname: wired\ndevices: {flash: ufs_4_0}\n",
+        ": system 'wired': device 'flash': no pool 'dram.bandwidth' in this system; it has: flash.link",
+    ),
+    "stream.jsonl": (
+        '{"id": 1}\n',
+        ":1: not a known recording: a line has 'par' (tree), 'ngram' (look-up), 'it' (Jacobi) or 'masked' (denoising)",
+    ),
+    "stream.npz": (b"PK\x03\x04 not an archive", ": not a complete .npz archive: File is not a zip file"),
+    "json.jsonl": ("{not json}\n", ":1:2: not JSON: Expecting property name enclosed in double quotes"),
+    "utf8.yaml": (b"kind: run\nname: \xff\xfe\n", ":2: is not UTF-8 text"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_bad_file(name, capsys, tmp_path, tmp_path_factory, monkeypatch):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    text, line = FILES[name]
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    code, out, err = call(["check", str(path)], capsys)
+    assert err == f"archsim: {path}{line}\n".replace("{configs}", CONFIGS).replace("{folder}", str(tmp_path))
+    assert code == 2
+    assert out == ""
+
+
+def test_json_of_check_lists_problems(capsys, tmp_path):
+    path = tmp_path / "part.yaml"
+    path.write_text("kind: prat\n")
+    code, out, err = call(["check", str(path), "--json"], capsys)
+    assert code == 2
+    assert err == ""
+    [entry] = json.loads(out)["files"]
+    assert entry["problems"]
+
+
+@dataclass(frozen=True)
+class Stuck(ResidentAr):
+    """Waits for what nobody fires."""
+
+    def generate(self, sim, job):
+        yield sim.signal("never")
+
+
+def test_simulation_failures_exit_with_3(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    registry.names("schedule")
+    monkeypatch.setitem(registry._items["schedule"], "stuck", Stuck)
+    code, out, err = call(swapped("--schedule", "stuck"), capsys)
+    assert err.startswith("archsim: ")
+    assert err.count("\n") == 1
+    assert "signal 'never'" in err
+    assert (code, out) == (3, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shapes_a_device_cannot_run_are_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    wide = [
+        "model.target.ffn=4194304",
+        "model.target.hidden=65536",
+        "system.dram.capacity_bytes=60 TB",
+        "system.flash.capacity_bytes=60 TB",
+    ]
+    code, out, err = call([*GIVEN, *(part for text in wide for part in ("--set", text))], capsys)
+    assert err.startswith("archsim: target: ffn.gate (m = ")
+    assert err.count("\n") == 1
+    assert (code, out) == (2, "")

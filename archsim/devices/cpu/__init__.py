@@ -20,9 +20,19 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Unit
 from archsim.devices.cpu.costs import ACTIONS, CpuNumbers, plan_cpu
-from archsim.devices.dram.traffic import DRAM_ACTIONS, allowed_kinds, build_rows, check_ops
+from archsim.devices.dram.traffic import (
+    DRAM_ACTIONS,
+    KernelClock,
+    KernelFactor,
+    KernelInverse,
+    KernelRate,
+    KernelTime,
+    allowed_kinds,
+    build_rows,
+    check_ops,
+)
 from archsim.registry import device
-from archsim.units import Bytes, BytesPerS, Hz, PositiveFactor, PositiveInt, Ps
+from archsim.units import Bytes, PositiveInt
 
 MB = 1e6
 KHZ = 1e3
@@ -86,25 +96,25 @@ class CpuSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    core_hz: tuple[Hz, ...]
+    core_hz: tuple[KernelClock, ...]
     core_classes: tuple[Literal["prime", "performance", "efficiency"], ...]
     threads: PositiveInt
     control_core: Annotated[int, Field(strict=True, ge=0)]
     single_core: Annotated[int, Field(strict=True, ge=0)]
-    bandwidth_bytes_per_s: BytesPerS
-    single_bandwidth_bytes_per_s: BytesPerS
-    copy_bytes_per_s: BytesPerS
-    sync_ps: Ps
-    random_row_ps: Ps
-    control_ipc: PositiveFactor
-    unpack_cycles_per_block: PositiveFactor
-    mac_cycles_per_block: PositiveFactor
-    attention_macs_per_cycle: PositiveFactor
-    softmax_cycles: PositiveFactor
-    norm_cycles: PositiveFactor
-    rope_cycles: PositiveFactor
-    elementwise_cycles: PositiveFactor
-    sample_cycles: PositiveFactor
+    bandwidth_bytes_per_s: KernelRate
+    single_bandwidth_bytes_per_s: KernelRate
+    copy_bytes_per_s: KernelRate
+    sync_ps: KernelTime
+    random_row_ps: KernelTime
+    control_ipc: KernelInverse
+    unpack_cycles_per_block: KernelFactor
+    mac_cycles_per_block: KernelFactor
+    attention_macs_per_cycle: KernelInverse
+    softmax_cycles: KernelFactor
+    norm_cycles: KernelFactor
+    rope_cycles: KernelFactor
+    elementwise_cycles: KernelFactor
+    sample_cycles: KernelFactor
     inflight_bytes: Annotated[Bytes, Field(ge=1)]
     memory: str = "dram"
 

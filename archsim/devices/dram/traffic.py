@@ -15,11 +15,22 @@ Actions are counted under full names (``<device>.<action>``); DRAM's are counted
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numba import njit
+from pydantic import Field
 
 from archsim.device import MAX_POOLS, OpKind, Ops, Rows
-from archsim.units import COEF_ONE, WORK_BITS
+from archsim.units import COEF_ONE, WORK_BITS, BytesPerS, Hz, PositiveFactor, Ps
+
+#: Spec fields that kernels take as integers, within bounds that keep their products below 63 bits: rates in whole 1e6
+#: bytes/s, clocks in whole kHz, latencies in ps, factors in thousandths (and those whose inverse is taken).
+KernelRate = Annotated[BytesPerS, Field(ge=1e6)]
+KernelClock = Annotated[Hz, Field(ge=1e6)]
+KernelTime = Annotated[Ps, Field(le=10**12)]
+KernelFactor = Annotated[PositiveFactor, Field(ge=1e-3, le=1e6)]
+KernelInverse = Annotated[PositiveFactor, Field(ge=1e-3, le=1e3)]
 
 #: Work units per ps of a row without bytes: 2**-12 byte per ps, so a row may last 2**46 ps (70 s).
 TIME_RATE = 1 << 16

@@ -35,6 +35,8 @@ from archsim.devices.dram.traffic import (
     UNIT,
     WEIGHT,
     WRITE_BYTES,
+    KernelRate,
+    KernelTime,
     allowed_kinds,
     build_rows,
     bytes_to_ps,
@@ -42,7 +44,7 @@ from archsim.devices.dram.traffic import (
     count_traffic,
 )
 from archsim.registry import device
-from archsim.units import Bytes, BytesPerS, PositiveInt, Ps
+from archsim.units import Bytes, PositiveInt
 
 MB = 1e6
 
@@ -87,18 +89,18 @@ class FlashSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     capacity_bytes: Bytes
-    link_bytes_per_s: BytesPerS
-    stream_bytes_per_s: BytesPerS
-    random_bytes_per_s: BytesPerS
+    link_bytes_per_s: KernelRate
+    stream_bytes_per_s: KernelRate
+    random_bytes_per_s: KernelRate
     queue_depth: PositiveInt
-    command_ps: Ps
-    issue_prime_ps: Ps
-    issue_performance_ps: Ps
-    issue_efficiency_ps: Ps
+    command_ps: KernelTime
+    issue_prime_ps: KernelTime
+    issue_performance_ps: KernelTime
+    issue_efficiency_ps: KernelTime
     issue_core: Literal["prime", "performance", "efficiency"]
-    page_latency_ps: Ps
+    page_latency_ps: KernelTime
     translation_span_bytes: Bytes
-    translation_miss_ps: Ps
+    translation_miss_ps: KernelTime
     page_bytes: Annotated[Bytes, Field(ge=512)]
     request_bytes: Annotated[Bytes, Field(ge=512)]
     inflight_bytes: Annotated[Bytes, Field(ge=1)]

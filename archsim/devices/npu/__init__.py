@@ -24,6 +24,10 @@ from archsim.devices.dram.traffic import (
     PLAN_COLUMNS,
     UNIT,
     WEIGHT,
+    KernelClock,
+    KernelFactor,
+    KernelRate,
+    KernelTime,
     allowed_kinds,
     build_rows,
     check_ops,
@@ -31,7 +35,7 @@ from archsim.devices.dram.traffic import (
 from archsim.devices.npu.policies import ACTIONS, MILLI, POLICIES, NpuNumbers, plan_npu
 from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
 from archsim.registry import device
-from archsim.units import Bytes, BytesPerS, Cycles, Hz, PositiveFactor, PositiveInt, Ps
+from archsim.units import Bytes, Cycles, PositiveInt
 
 MB = 1e6
 KHZ = 1e3
@@ -104,7 +108,7 @@ class NpuSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    clock_hz: Hz
+    clock_hz: KernelClock
     hmx_units: PositiveInt
     tile_cycles_fp16: Annotated[Cycles, Field(ge=1)]
     tile_cycles_int8: Annotated[Cycles, Field(ge=1)]
@@ -113,26 +117,26 @@ class NpuSpec(BaseModel):
     vtcm_bytes: Bytes
     window_bytes: Bytes
     window_sessions: PositiveInt
-    map_call_ps: Ps
-    map_ps_per_gib: Ps
-    dma_bytes_per_s: BytesPerS
-    l2fetch_bytes_per_s: BytesPerS
-    vector_load_bytes_per_s: BytesPerS
-    dispatch_ps: Ps
+    map_call_ps: KernelTime
+    map_ps_per_gib: KernelTime
+    dma_bytes_per_s: KernelRate
+    l2fetch_bytes_per_s: KernelRate
+    vector_load_bytes_per_s: KernelRate
+    dispatch_ps: KernelTime
     pass_rows: PositiveInt
     row_multiple: PositiveInt
     graph_rows: tuple[PositiveInt, ...]
     hmx_attention_rows: PositiveInt
-    gemv_cycles: PositiveFactor
-    unpack_cycles: PositiveFactor
-    mac_cycles: PositiveFactor
-    graph_unpack_cycles: PositiveFactor
-    fp16_mac_cycles: PositiveFactor
-    graph_output_cycles: PositiveFactor
-    softmax_cycles: PositiveFactor
-    norm_cycles: PositiveFactor
-    rope_cycles: PositiveFactor
-    elementwise_cycles: PositiveFactor
+    gemv_cycles: KernelFactor
+    unpack_cycles: KernelFactor
+    mac_cycles: KernelFactor
+    graph_unpack_cycles: KernelFactor
+    fp16_mac_cycles: KernelFactor
+    graph_output_cycles: KernelFactor
+    softmax_cycles: KernelFactor
+    norm_cycles: KernelFactor
+    rope_cycles: KernelFactor
+    elementwise_cycles: KernelFactor
     policy_one: PolicyName
     policy_many: PolicyName
     max_projection_rows: PositiveInt

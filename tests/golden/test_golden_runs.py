@@ -1,0 +1,55 @@
+"""Did anything change? One file per case: the digest and a summary a person can read.
+
+``pytest tests/golden --regold`` rewrites the files; a change in one is explained in the commit that makes it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from archsim.session import load, run
+
+FOLDER = Path(__file__).parent / "cases"
+CASES = {
+    "resident_ar": ("resident_ar", {"target": "smollm2-135m", "stream": "recorded:exit_layers:25"}, ()),
+    "flash_ar": ("flash_ar", {"target": "llama-3.1-8b", "stream": "recorded:exit_layers:25"}, ()),
+    "flash_ar_half_in_dram": (
+        "flash_ar",
+        {"target": "qwen3-8b", "stream": "recorded:exit_layers:25"},
+        ("job.dram_fraction=0.5", "system.flash=ufs_3_1"),
+    ),
+    "chain_sd_recorded": ("chain_sd", {"target": "llama-3.1-8b", "stream": "recorded:exit_layers:10"}, ()),
+    "chain_sd_synthetic": (
+        "chain_sd",
+        {"target": "qwen3-8b", "stream": "synthetic:qwen3-8b:mbpp", "seed": 3},
+        ("schedule.length=4",),
+    ),
+    "chain_sd_separate_draft": (
+        "chain_sd",
+        {"target": "llama-3.1-8b", "draft": "llama-3.2-1b", "stream": "recorded:exit_layers:20"},
+        (),
+    ),
+}
+KEPT = ("digest", "tokens", "steps", "decode_tokens_per_s", "ttft_s", "energy_j", "phases", "units", "bytes")
+
+
+def rounded(value):
+    """Floats to nine digits, so that the file reads well and does not hang on the last bit of an energy sum."""
+    if isinstance(value, dict):
+        return {key: rounded(entry) for key, entry in value.items()}
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name, request):
+    schedule, job, sets = CASES[name]
+    result = run(load(system="oneplus_12", schedule=schedule, job={**job, "tokens": 16}, sets=sets), trace="off")
+    found = rounded({key: result.summary[key] for key in KEPT})
+    path = FOLDER / f"{name}.json"
+    if request.config.getoption("--regold"):
+        FOLDER.mkdir(exist_ok=True)
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    assert found == json.loads(path.read_text(encoding="utf-8"))
