@@ -117,6 +117,11 @@ class Cost:
     source: str
     range: tuple[float, float] | None = None
 
+    def times(self, factor: float, unit: str | None = None) -> Cost:
+        """Cost of `factor` of these, value and range scaled, the factor noted in the source."""
+        bounds = None if self.range is None else (self.range[0] * factor, self.range[1] * factor)
+        return Cost(self.value * factor, unit or self.unit, f"{self.source}; x {factor:g}", bounds)
+
 
 #: Stream classes that rows declare towards DRAM-like pools; a pool's mix table is keyed by sets of them.
 STREAMS: tuple[str, ...] = (
@@ -245,6 +250,10 @@ class Device:
 
     def peak_ops_per_s(self) -> float:
         """Largest rate of multiply and add operations, for roofline and null models; 0 where none are done."""
+        return 0.0
+
+    def bandwidth_bytes_per_s(self) -> float:
+        """Rate at which a memory or storage device serves sequential reads; 0 for others."""
         return 0.0
 
     def bind(self, binding: Binding) -> None:

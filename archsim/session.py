@@ -5,6 +5,7 @@ These are what the command line and Python users call; everything below works on
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +15,10 @@ from typing import Any
 
 from archsim import __version__, registry, units
 from archsim.config import InputError, JobSpec, Resolved, load_config
+from archsim.device import OpKind
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
 from archsim.recording import script_of, tables_of
-from archsim.streams import label, open_stream
+from archsim.streams import DecisionStream, label, open_stream
 from archsim.system import System
 from archsim.trace import Trace, build_manifest, check_target, diff
 from archsim.workload.job import Job
@@ -107,8 +109,18 @@ def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
         tokens=spec.tokens,
         acceptance=spec.acceptance,
     )
+    check_features(schedule, resolved.data["schedule"]["name"], stream)
     job = Job(spec, system, models, schedule, stream)
     return system, schedule, job
+
+
+def check_features(schedule: Any, name: str, stream: DecisionStream) -> None:
+    """Refuse a stream that has none of the kinds of data that the schedule can decode by."""
+    if not set(schedule.features) & set(stream.features):
+        raise InputError(
+            f"stream {stream.name} cannot serve schedule {name}: it has {', '.join(sorted(stream.features))}, "
+            f"the schedule needs {' or '.join(schedule.features)}"
+        )
 
 
 def declare(system: Mapping[str, Sequence[Mapping[str, Any]]], *, log: str) -> Sim:
@@ -161,7 +173,7 @@ def run(
         check_target(target, resolved.digest)
     system, schedule, job = build_job(resolved)
     described = system.describe(job.store_levels())
-    described["stores"] += job.rings()
+    described["stores"] += job.rings
     sim = declare(described, log="full" if trace == "full" else "tasks")
     job.bind(sim, progress)
     began = time.process_time()
@@ -179,10 +191,11 @@ def run(
     folder = None
     if trace != "off":
         folder = made.save(target)
+    from archsim.report.cautions import cautions
     from archsim.report.summary import summarise
 
     summary = {**summarise(made), "cpu_s": cpu_s}
-    return Result(summary, made, folder, _title(resolved, job), tuple(_warnings(job, made)))
+    return Result(summary, made, folder, _title(resolved, job), tuple(cautions(made)))
 
 
 def _title(resolved: Resolved, job: Job) -> str:
@@ -198,6 +211,7 @@ def _trace(
 ) -> Trace:
     """Columns and manifest of a finished simulation."""
     prices = system.prices()
+    origin = label(job.stream, job.spec.target, job.spec.draft if "draft" in job.models else None)
     manifest = build_manifest(
         archsim=__version__,
         config=resolved.data,
@@ -206,7 +220,12 @@ def _trace(
         seed=job.spec.seed,
         system=described,
         prices={"energy_pj": prices.energy_pj, "power_mw": prices.power_mw, "area_um2": prices.area_um2},
-        stream={"kind": job.stream.kind, "label": label(job.stream, job.spec.target)},
+        stream={
+            "kind": origin.partition(":")[0],
+            "label": origin,
+            "name": job.stream.name,
+            "source": job.stream.source,
+        },
         warnings={
             "off_trace_nodes": job.stream.off_trace_nodes,
             "synthetic_offpath": job.stream.synthetic_offpath,
@@ -214,24 +233,16 @@ def _trace(
         },
         versions={name: importlib.metadata.version(name) for name in ("numpy", "numba", "networkx", "pyarrow")},
     )
-    manifest["peaks_ops_per_s"] = {name: device.peak_ops_per_s() for name, device in system.devices.items()}
+    manifest["peaks"] = {
+        name: {"ops_per_s": device.peak_ops_per_s(), "bytes_per_s": device.bandwidth_bytes_per_s()}
+        for name, device in system.devices.items()
+    }
+    manifest["placements"] = {
+        role: {"layers": job.planner.device(role, OpKind.MATMUL).name, **dataclasses.asdict(place)}
+        for role, place in job.placements.items()
+    }
     manifest |= {"labels": sim.labels, "note_kinds": sim.kinds}
     return Trace({**tables_of(sim), **job.planner.ops.tables()}, manifest)
-
-
-def _warnings(job: Job, trace: Trace) -> Iterable[str]:
-    kind = label(job.stream, job.spec.target)
-    if kind.startswith("recorded-proxy"):
-        yield (
-            f"the stream was recorded from {job.stream.model}, not from {job.spec.target}: acceptance is a proxy "
-            f"({kind})"
-        )
-    elif job.stream.kind == "synthetic":
-        yield "the stream is synthetic: acceptance is drawn from a labelled generator"
-    if job.ended_early:
-        yield f"{job.ended_early} request(s) ended early, where the recording ends"
-    if job.stream.off_trace_nodes:
-        yield f"{job.stream.off_trace_nodes} recorded leaves were wanted for expansion and could not be (off trace)"
 
 
 def replay(folder: str | Path, *, progress: Any = None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ Meaning of the tables (times are ps since the start of the run; ids are those of
     How often one execution of an entry of ``ops`` performs an action (``<device>.<action>``).
 ``notes``
     Marks in time: ``arrival``; ``commit`` (value: tokens committed now, extra: tokens drafted in that step);
+    ``accept`` (value: drafted tokens that the target took, extra: drafted tokens that were verified);
     ``step`` (one verification cycle or denoising step, noted when its outcome is known); ``draft`` (optional; value:
     tokens drafted, whether or not they were ever verified); ``end`` (value: tokens of the request, extra: 1 if the
     decision stream ended early).

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from archsim.report.cautions import cautions
 from archsim.report.figures import KINDS, figure
 from archsim.report.null import null_model
 from archsim.report.owner import sentence
@@ -35,44 +36,9 @@ def document(trace: Trace, title: str) -> dict[str, Any]:
         "null_model": null_model(trace),
         "tables": tables,
         "insight": [sentence(trace)],
-        "notes": _notes(trace),
+        "notes": list(cautions(trace)),
         "files": [],
     }
-
-
-def _notes(trace: Trace) -> list[str]:
-    manifest = trace.manifest
-    label = manifest["stream"]["label"]
-    notes = []
-    if label.startswith("recorded-proxy"):
-        notes.append(f"acceptance is a proxy: the stream was recorded from another model ({label})")
-    elif manifest["stream"]["kind"] == "synthetic":
-        notes.append(f"acceptance is drawn from a labelled generator ({label})")
-    if manifest["warnings"].get("ended_early"):
-        notes.append(f"{manifest['warnings']['ended_early']} request(s) ended early, where the recording ends")
-    share = uncalibrated_share(trace)
-    if share:
-        worst = max(share, key=lambda pool: share[pool])
-        notes.append(f"{share[worst]:.0%} of the time of {worst} was spent in stream mixes without a measured capacity")
-    return notes
-
-
-def uncalibrated_share(trace: Trace) -> dict[str, float]:
-    """Share of each pool's busy time in mixes of two or more streams that its table does not list."""
-    mix = trace.tables["mix"]
-    found = {}
-    for index, pool in enumerate(trace.manifest["pools"]):
-        known = {mask for mask, _ in pool["mix"]}
-        busy = lost = 0
-        for mask, spent in zip(mix["mask"][mix["pool"] == index], mix["time_ps"][mix["pool"] == index]):
-            if mask == 0:
-                continue
-            busy += int(spent)
-            several = int(mask) & (int(mask) - 1)
-            lost += int(spent) if several and int(mask) not in known else 0
-        if lost and pool["unit"] == "bytes/s":
-            found[pool["name"]] = lost / busy
-    return found
 
 
 def write_figures(trace: Trace, folder: Path) -> list[str]:

@@ -10,32 +10,37 @@ from typing import Any
 import numpy as np
 
 from archsim.report.summary import requests
-from archsim.report.traffic import executions
+from archsim.report.traffic import executions, fractions
 from archsim.trace import Trace
 
 
 def null_model(trace: Trace) -> dict[str, Any]:
     """Time per decode step by the null model.
 
-    The bytes that flash and each device moved and the operations each device did in the blocks that are not prefill,
-    over the machine's bandwidths and peaks; the parts add up.
+    The bytes read from flash and moved by operators, and the operations done, in the blocks that are not prefill, over
+    what flash serves sequentially, what DRAM reaches and each device's peak; the parts add up, nothing overlaps.
 
     Returns
     -------
     dict
         ``flash_s``, ``memory_s``, ``compute_s`` and ``total_s`` per step, and ``decode_tokens_per_s``.
     """
-    ops = trace.ops
+    ops, peaks = trace.ops, trace.manifest["peaks"]
     decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
-    times = executions(trace, decode.astype(np.float64))
+    times = executions(trace, decode * fractions(trace))
     loads = ops["kind"] == "load"
-    capacity = {pool["name"]: pool["capacity"] for pool in trace.manifest["pools"] if pool["unit"] == "bytes/s"}
+    storage = set(ops["device"][loads].tolist())
     moved = ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]
-    flash_s = _over(float((times * ops["weight_bytes"])[loads].sum()), _sum_of(capacity, ".link"))
-    memory_s = _over(float((times * moved)[~loads].sum()), _sum_of(capacity, "dram.bandwidth"))
+    flash_s = sum(
+        float((times * ops["weight_bytes"])[loads & (ops["device"] == name)].sum()) / peaks[name]["bytes_per_s"]
+        for name in storage
+    )
+    memory = sum(peak["bytes_per_s"] for name, peak in peaks.items() if name not in storage)
+    memory_s = float((times * moved)[~loads].sum()) / memory
     compute_s = sum(
-        _over(float((times * 2 * ops["macs"])[ops["device"] == name].sum()), peak)
-        for name, peak in trace.manifest["peaks_ops_per_s"].items()
+        float((times * 2 * ops["macs"])[ops["device"] == name].sum()) / peak["ops_per_s"]
+        for name, peak in peaks.items()
+        if peak["ops_per_s"]
     )
     served = requests(trace)
     steps = sum(request["steps"] for request in served)
@@ -48,11 +53,3 @@ def null_model(trace: Trace) -> dict[str, Any]:
         "total_s": total / steps if steps else None,
         "decode_tokens_per_s": tokens / total if total else None,
     }
-
-
-def _sum_of(capacity: dict[str, float], ending: str) -> float:
-    return sum(value for name, value in capacity.items() if name.endswith(ending))
-
-
-def _over(amount: float, rate: float) -> float:
-    return amount / rate if rate else 0.0

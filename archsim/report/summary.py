@@ -120,9 +120,8 @@ def acceptance(trace: Trace) -> dict[str, float | None]:
     accepted n - 1 drafted ones: the last is the target's own.
     """
     notes = trace.notes
-    steps = (notes["kind"] == "commit") & (notes["extra"] > 0)
-    drafted = notes["extra"][steps]
-    accepted = np.clip(notes["value"][steps] - 1, 0, drafted)
+    steps = notes["kind"] == "accept"
+    accepted, drafted = notes["value"][steps], notes["extra"][steps]
     all_drafted = int(notes["value"][notes["kind"] == "draft"].sum())
     verified = int(drafted.sum())
     return {

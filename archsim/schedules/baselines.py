@@ -42,11 +42,11 @@ class ResidentAr(Schedule):
         """Decode all requests, one after the other."""
         for request in job.requests():
             yield job.emit("target", "prefill")
-            job.commit(1)
+            job.commit()
             while not job.finished:
                 step = job.emit("target", "decode")
                 yield step
-                job.commit(1, step=step)
+                job.commit(step=step)
             job.end(request)
 
 
@@ -55,7 +55,14 @@ class ResidentAr(Schedule):
 class FlashAr(ResidentAr):
     """Autoregressive decoding of a target whose layers live in flash."""
 
-    ring: int = field(default=6, metadata={"min": 1, "max": 1024, "doc": "layer buffers the reader may fill ahead"})
+    ring: int = field(
+        default=6,
+        metadata={
+            "min": 1,
+            "max": 1024,
+            "doc": "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6",
+        },
+    )
 
     def placements(self) -> Mapping[str, Placement]:
         """Layers from flash through the ring; projection's weights in DRAM, computed on the CPU."""
@@ -68,15 +75,23 @@ class ChainSd(Schedule):
     """Speculative decoding with a chain of fixed length and one verification per cycle."""
 
     roles: ClassVar[tuple[str, ...]] = ("target", "draft")
+    features: ClassVar[tuple[str, ...]] = ("chain",)
 
     length: int = field(default=8, metadata={"min": 1, "max": 256, "doc": "tokens drafted per verification"})
-    ring: int = field(default=6, metadata={"min": 1, "max": 1024, "doc": "layer buffers the reader may fill ahead"})
+    ring: int = field(
+        default=6,
+        metadata={
+            "min": 1,
+            "max": 1024,
+            "doc": "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6",
+        },
+    )
 
     def placements(self) -> Mapping[str, Placement]:
         """Target streamed with its projection, all rows projected on the NPU; draft in DRAM on the CPU."""
         return {
-            "target": Placement(layers_in="flash", head_in="flash", head_on="npu", ring=self.ring),
-            "draft": Placement(layers_on="cpu", head_on="cpu"),
+            "target": Placement(layers_in="flash", head_in="flash", head_on=("npu", "gpu", "cpu"), ring=self.ring),
+            "draft": Placement(layers_on=("cpu",)),
         }
 
     def draft_len(self) -> int:
@@ -90,14 +105,15 @@ class ChainSd(Schedule):
     def generate(self, sim: Sim, job: Job) -> Steps:
         """Decode all requests, one after the other."""
         for request in job.requests():
-            yield job.emit("target", "prefill")
-            job.commit(1)
-            last = job.emit("draft", "prefill")
+            prefilled = job.emit("target", "prefill")
+            last = job.emit("draft", "prefill", after=prefilled)
+            yield last
+            job.commit()
             while not job.finished:
                 drafted = job.draftable(self.length)
                 if drafted:
                     last = job.emit("draft", "draft", steps=drafted, after=last)
                 step = job.emit("target", "verify", rows=drafted + 1, after=last)
                 yield step
-                job.commit(job.draw("accepted", drafted) + 1, drafted=drafted, step=step, drafts=last)
+                job.commit(accepted=job.accepted(drafted), drafted=drafted, step=step, drafts=last)
             job.end(request)

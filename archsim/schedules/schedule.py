@@ -25,6 +25,9 @@ class Schedule:
     #: Model roles the schedule needs.
     roles: ClassVar[tuple[str, ...]] = ("target",)
 
+    #: Kinds of stream data the schedule can decode by (one of them is enough).
+    features: ClassVar[tuple[str, ...]] = ("chain", "tree", "steps")
+
     def placements(self) -> Mapping[str, Placement]:
         """Where the parts of each role's model live and run."""
         raise TypeError(f"schedule {type(self).__name__} places no models")

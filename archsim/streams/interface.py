@@ -123,6 +123,8 @@ class DecisionStream(ABC):
         Where the numbers come from, in one line.
     model : str
         The target whose decisions these are.
+    draft : str or None
+        The draft they were made with; a recording's own name where its draft is no model of archsim.
     features : frozenset of str
         What the stream can answer: ``chain``, ``tree``, ``probs``, ``offpath``, ``steps``, ``denoise``, ``jacobi``.
     requests : int
@@ -135,12 +137,15 @@ class DecisionStream(ABC):
 
     features: frozenset[str] = frozenset()
 
-    def __init__(self, name: str, seed: int, *, kind: str, source: str, model: str, requests: int) -> None:
+    def __init__(
+        self, name: str, seed: int, *, kind: str, source: str, model: str, requests: int, draft: str | None = None
+    ) -> None:
         self.name = name
         self.seed = seed
         self.kind = kind
         self.source = source
         self.model = model
+        self.draft = draft
         self.requests = requests
         self.draws = Draws(seed, name)
         self._offpath: set[tuple[int, int, int, int]] = set()
@@ -155,13 +160,6 @@ class DecisionStream(ABC):
     def off_trace_nodes(self) -> int:
         """Distinct recorded leaves that a policy wanted to expand."""
         return len(self._offtrace)
-
-    def need(self, *features: str, who: str = "this schedule") -> None:
-        """Refuse the stream for `who` unless it has every feature named."""
-        for feature in features:
-            if feature not in self.features:
-                have = ", ".join(sorted(self.features))
-                raise InputError(f"stream {self.name} cannot serve {who}: it has no {feature!r} data (it has: {have})")
 
     @abstractmethod
     def prompt_tokens(self, request: int) -> int:

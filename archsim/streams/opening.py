@@ -93,14 +93,16 @@ def open_stream(text: str, seed: int, **context: Any) -> DecisionStream:
     return _recorded(found, seed, given)
 
 
-def label(stream: DecisionStream, target_model: str) -> str:
-    """How reports name the origin of a stream's decisions when `target_model` is simulated.
+def label(stream: DecisionStream, target_model: str, draft_model: str | None = None) -> str:
+    """How reports name the origin of a stream's decisions when `target_model` (with `draft_model`) is simulated.
 
-    ``synthetic``; ``recorded`` when the recording is of that model; else ``recorded-proxy:<recorded model>``.
+    ``synthetic`` or ``recorded`` when the stream's decisions are those of the simulated models; else
+    ``synthetic-proxy:<target>+<draft>`` or ``recorded-proxy:<target>`` with the stream's own.
     """
+    own = stream.model == target_model and (draft_model is None or stream.draft in (None, draft_model))
     if stream.kind == "synthetic":
-        return "synthetic"
-    return "recorded" if stream.model == target_model else f"recorded-proxy:{stream.model}"
+        return "synthetic" if own else f"synthetic-proxy:{stream.model}+{stream.draft}"
+    return "recorded" if own else f"recorded-proxy:{stream.model}"
 
 
 def _synthetic(text: str, seed: int, given: dict[str, Any]) -> SyntheticStream:
@@ -128,6 +130,7 @@ def _synthetic(text: str, seed: int, given: dict[str, Any]) -> SyntheticStream:
         tokens=given.get("tokens", DEFAULT_TOKENS),
         source=source,
         model=target,
+        draft=draft,
     )
 
 

@@ -38,7 +38,7 @@ class RecordedStream(DecisionStream):
         ids: Sequence[str],
         prompts: Mapping[str, int] | int | None,
     ) -> None:
-        super().__init__(name, seed, kind=kind, source=source, model=model, requests=len(ids))
+        super().__init__(name, seed, kind=kind, source=source, model=model, requests=len(ids), draft=name)
         self.ids = tuple(ids)
         self._prompts = prompts
 

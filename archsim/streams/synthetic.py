@@ -37,16 +37,25 @@ class SyntheticStream(DecisionStream):
         Constants of the process.
     prompt_tokens, tokens : int
         Prompt length and output length of every request.
-    source, model : str
+    source, model, draft : str
         See :class:`DecisionStream`.
     """
 
     features = frozenset({"chain", "tree", "probs", "offpath"})
 
     def __init__(
-        self, name: str, seed: int, shape: Shape, *, prompt_tokens: int, tokens: int, source: str, model: str
+        self,
+        name: str,
+        seed: int,
+        shape: Shape,
+        *,
+        prompt_tokens: int,
+        tokens: int,
+        source: str,
+        model: str,
+        draft: str | None = None,
     ) -> None:
-        super().__init__(name, seed, kind="synthetic", source=source, model=model, requests=UNBOUNDED)
+        super().__init__(name, seed, kind="synthetic", source=source, model=model, requests=UNBOUNDED, draft=draft)
         self.shape = shape
         self.generator = Generator(shape)
         self._prompt_tokens = prompt_tokens

@@ -6,24 +6,20 @@ writes the marks that reports read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from archsim import units
 from archsim.config import InputError, JobSpec
-from archsim.engine.sim import Block, Handle, Sim
+from archsim.engine.sim import Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Placement, Planner
+from archsim.workload.plan import Pass, Planner, chain
 from archsim.workload.runtime import Runtime
 
 if TYPE_CHECKING:
     from archsim.schedules.schedule import Schedule
     from archsim.streams.interface import DecisionStream
-
-#: What one emitted block is called in the trace, by (role, graph phase).
-_BLOCK_PHASE = {"draft_next": "draft"}
 
 
 class Job:
@@ -61,15 +57,19 @@ class Job:
         self.models = dict(models)
         self.stream = stream
         self.draft_len = schedule.draft_len()
-        self.placements = {role: self._pin(role, place) for role, place in schedule.placements().items()}
-        first_ring = len(system.stores)
-        streamed = [role for role, place in self.placements.items() if "flash" in (place.layers_in, place.head_in)]
-        self._ringed = streamed
-        rings = {role: first_ring + i for i, role in enumerate(streamed)}
-        self.planner = Planner(system, self.models, self.placements, rings)
+        self.placements = {
+            role: place.within(self.models[role], spec.dram_fraction) for role, place in schedule.placements().items()
+        }
+        self.rings = [
+            {"name": f"ring.{role}", "capacity": place.ring, "unit": "slots", "level": 0}
+            for role, place in self.placements.items()
+            if place.streams
+        ]
+        ids = {ring["name"].partition(".")[2]: len(system.stores) + i for i, ring in enumerate(self.rings)}
+        self.planner = Planner(system, self.models, self.placements, ids)
         rows = self.longest()
         kv_bytes = {role: rows * self.models[role].kv_token_bytes for role in self.placements}
-        self.runtime = Runtime(system, self.models, self.placements, self.planner.ops, kv_bytes)
+        self.runtime = Runtime(self.planner, kv_bytes)
         self.footprint = self._footprint()
         self._check_memory()
         self.sim: Sim | None = None
@@ -80,12 +80,6 @@ class Job:
         self.fresh: dict[str, int] = {}
         self.ended_early = 0
         self._progress: Any = None
-
-    def _pin(self, role: str, place: Placement) -> Placement:
-        """Turn the DRAM budget into whole layers, the first ones."""
-        if place.layers_in == "dram":
-            return place
-        return replace(place, pinned=round(self.spec.dram_fraction * self.models[role].layers))
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
@@ -111,12 +105,11 @@ class Job:
         rows = self.longest()
         for role, place in self.placements.items():
             model = self.models[role]
-            streamed = model.layers - place.pinned if place.layers_in == "flash" else 0
-            weights = model.total_bytes - streamed * model.layer_bytes
-            if place.head_in == "flash" and not model.tied_embeddings:
+            weights = model.total_bytes - (model.layers - place.pinned) * model.layer_bytes
+            if place.head_in == "flash":
                 weights -= model.head_bytes
             dram[f"{role} weights"] = weights
-            if streamed or place.head_in == "flash":
+            if place.streams:
                 dram[f"{role} ring of {place.ring} layer buffers"] = place.ring * model.layer_bytes
                 flash[f"{role} weights"] = model.total_bytes
             kept = rows
@@ -149,13 +142,6 @@ class Job:
         """Levels of the system's stores when the run starts, by name."""
         return {f"{device}.capacity": sum(parts.values()) for device, parts in self.footprint.items() if parts}
 
-    def rings(self) -> list[dict[str, Any]]:
-        """Rings of layer buffers, as stores that the job adds to the system's (their bytes are in the footprint)."""
-        return [
-            {"name": f"ring.{role}", "capacity": self.placements[role].ring, "unit": "slots", "level": 0}
-            for role in self._ringed
-        ]
-
     def bind(self, sim: Sim, progress: Any = None) -> None:
         """Attach the simulation the job emits into, and who is told how far it is."""
         self.sim = sim
@@ -182,18 +168,33 @@ class Job:
         """KV rows of the target: prompt and committed tokens, all but the last, which the next pass brings."""
         return self.prompt + self.position - 1
 
-    def emit(self, role: str, phase: str, *, after: Any = None, **size: Any) -> Handle:
-        """Plan a block and emit it; rows that the runtime adds (maps) run before it."""
+    def emit(self, role: str, phase: str, *, rows: int = 1, steps: int = 1, after: Any = None) -> Handle:
+        """Emit the passes of :meth:`passes` for the current position, one after the other."""
+        return self.emit_passes(self.passes(role, phase, rows=rows, steps=steps), after=after)
+
+    def emit_passes(self, passes: Sequence[Pass], *, after: Any = None, label: str = "") -> Handle:
+        """Emit passes of one role as one block; rows that the runtime adds (maps) run before it.
+
+        Parameters
+        ----------
+        passes : sequence of Pass
+            Run one after the other.
+        after : Handle or sequence of Handle, optional
+            What the block waits for.
+        label : str, optional
+            ``<role>.<phase>`` as the trace names the block; by default of the first pass.
+        """
         assert self.sim is not None
-        block = self.block(role, phase, **size)
-        name = _BLOCK_PHASE.get(phase, phase)
+        role = passes[0].role
+        label = label or f"{role}.{passes[0].phase}"
         prelude = self.runtime.prelude(role)
         if prelude is not None:
-            after = self.sim.emit(prelude, after=after, request=self.request, label=f"{role}.{name}")
-        return self.sim.emit(block, after=after, request=self.request, label=f"{role}.{name}")
+            after = self.sim.emit(prelude, after=after, request=self.request, label=label)
+        block = chain([self.planner.block(one) for one in passes])
+        return self.sim.emit(block, after=after, request=self.request, label=label)
 
-    def block(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> Block:
-        """Plan a block for the current position.
+    def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
+        """Passes of a role at the current position.
 
         With ``job.kv_tier=flash`` the prompt's KV rows live in flash after prefill and every layer of the target reads
         them back; the rows of the output stay in DRAM. Writing them to flash is not charged.
@@ -207,16 +208,14 @@ class Job:
             (`steps` passes in a chain, the first of which also takes the rows committed since the last draft).
         """
         if phase == "prefill":
-            return self.planner.block(role, "prefill", self.prompt, 0, projected=1)
-        spilled = self.prompt if role == "target" and self.spec.kv_tier == "flash" else 0
+            return [Pass(role, "prefill", self.prompt, projected=1 if role == "target" else 0)]
         if phase == "draft":
             fresh = self._fresh_rows(role)
-            first = self.planner.block(role, "draft", fresh, self.cached - fresh + 1, projected=1)
-            rest = [
-                self.planner.block(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)
-            ]
-            return self.planner.chain([first, *rest])
-        return self.planner.block(role, phase, rows, self.cached, spilled=spilled)
+            first = Pass(role, "draft", fresh, self.cached - fresh + 1, projected=1)
+            rest = [Pass(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)]
+            return [first, *rest]
+        spilled = self.prompt if role == "target" and self.spec.kv_tier == "flash" else 0
+        return [Pass(role, phase, rows, self.cached, spilled=spilled)]
 
     def _fresh_rows(self, role: str) -> int:
         """Rows a draft must take in before it can draft: all committed ones for a head on target features.
@@ -233,33 +232,52 @@ class Job:
         """How many of `n` tokens can be drafted before a recording ends."""
         return self.stream.draftable(self.request, self.position, n)
 
-    def draw(self, what: str, n: int) -> int:
-        """Outcome of `n` drafted tokens; ``accepted`` is the number of leading ones the target takes."""
-        if what != "accepted":
-            raise InputError(f"a job draws 'accepted', not {what!r}")
+    def accepted(self, n: int) -> int:
+        """How many leading ones of `n` drafted tokens the target takes."""
         return self.stream.accepted(self.request, self.position, n) if n else 0
 
-    def commit(self, tokens: int, *, drafted: int = 0, step: Handle | None = None, drafts: Handle | None = None) -> int:
-        """Commit tokens: marks their time, the verified rows and drafts that were useful, and advances the text.
+    def commit(
+        self,
+        tokens: int = 1,
+        *,
+        accepted: int = 0,
+        drafted: int = 0,
+        step: Handle | None = None,
+        drafts: Handle | None = None,
+    ) -> int:
+        """Commit tokens: mark their time and what was useful, and advance the text.
 
-        Returns the tokens that count (no more than the request still wants).
+        Parameters
+        ----------
+        tokens : int
+            Tokens the pass yields beside the accepted ones (its own, 1).
+        accepted, drafted : int
+            Drafted tokens the target took, and all that were verified.
+        step, drafts : Handle, optional
+            The verification and the drafting that this ends: their useful rows are marked.
+
+        Returns
+        -------
+        int
+            Tokens that count, no more than the request still wants.
         """
         assert self.sim is not None
-        tokens = min(tokens, self.limit - self.position)
+        counted = min(tokens + accepted, self.limit - self.position)
         if step is not None:
             self._note("step", 1)
-            self.sim.mark(step, tokens, drafted + 1)
+            self.sim.mark(step, counted, drafted + 1)
         if drafted:
             self._note("draft", drafted)
+            self._note("accept", accepted, drafted)
             if drafts is not None:
-                self.sim.mark(drafts, min(tokens, drafted), drafted)
-        self._note("commit", tokens, drafted)
-        self.fresh = {"committed": tokens, "drafted": drafted}
-        self.position += tokens
+                self.sim.mark(drafts, min(accepted, counted), drafted)
+        self._note("commit", counted, drafted)
+        self.fresh = {"committed": tokens + accepted, "drafted": drafted}
+        self.position += counted
         if self._progress is not None:
             done = self.request * self.spec.tokens + self.position
             self._progress.update(done, self.spec.prompts * self.spec.tokens)
-        return tokens
+        return counted
 
     def end(self, request: int) -> None:
         """Note the end of a request, and whether the recording ended it early."""

@@ -5,7 +5,7 @@ import pytest
 
 from archsim.device import STREAMS, make_ops
 from archsim.devices.dram import Dram, DramSpec
-from archsim.devices.dram.traffic import (
+from archsim.lowering import (
     ITEMS,
     LEAD_PS,
     PLAN_COLUMNS,
@@ -31,7 +31,6 @@ SPEC = {
     "ranks": 2,
     "achievable_bytes_per_s": 62.0e9,
     "capacity_bytes": 16 << 30,
-    "unloaded_latency_ps": 120_000,
     "mix": {"cpu_seq_read+npu_seq_read": 0.75},
 }
 

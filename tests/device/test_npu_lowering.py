@@ -39,7 +39,6 @@ SPEC = {
     "elementwise_cycles": 16.0,
     "policy_one": "gemv",
     "policy_many": "ggml_hvx",
-    "max_projection_rows": 32768,
     "inflight_bytes": 16384,
 }
 POOLS = {"dram.bandwidth": 0, "npu.dma": 1, "npu.hvx": 2}

@@ -311,6 +311,6 @@ def test_shapes_a_device_cannot_run_are_named(capsys, tmp_path, monkeypatch):
         "system.flash.capacity_bytes=60 TB",
     ]
     code, out, err = call([*GIVEN, *(part for text in wide for part in ("--set", text))], capsys)
-    assert err.startswith("archsim: target: ffn.gate (m = ")
+    assert err.startswith("archsim: target: layer.load (")
     assert err.count("\n") == 1
     assert (code, out) == (2, "")

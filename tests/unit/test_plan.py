@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from archsim.config import load_config
+from archsim.config import InputError, load_config
 from archsim.system import System
 from archsim.units import from_numbers
+from archsim.workload.graph import pass_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Placement, Planner, to_block
+from archsim.workload.plan import Pass, Placement, Planner, chain
 
 RING = 7
 
@@ -25,7 +26,10 @@ def model(name):
 
 
 def planner(system, name="smollm2-135m", **placement):
-    return Planner(system, {"target": model(name)}, {"target": Placement(**placement)}, {"target": RING})
+    spec = model(name)
+    fraction = placement.pop("fraction", 0.0)
+    place = Placement(**placement).within(spec, fraction)
+    return Planner(system, {"target": spec}, {"target": place}, {"target": RING})
 
 
 def total(plan, block, column):
@@ -36,7 +40,7 @@ def total(plan, block, column):
 def test_resident_pass_holds_every_weight_once(system):
     plan = planner(system)
     spec = plan.models["target"]
-    block = plan.block("target", "decode", 1, 50)
+    block = plan.block(Pass("target", "decode", 1, 50))
     ops = plan.ops.tables()["ops"]
     matmul = np.isin(ops["kind"][block.op[block.op >= 0]], ["matmul"])
     assert int(ops["weight_bytes"][block.op[block.op >= 0]][matmul].sum()) == spec.layers_bytes
@@ -45,8 +49,8 @@ def test_resident_pass_holds_every_weight_once(system):
 
 @pytest.mark.parametrize("pinned", [0, 10, 30])
 def test_streamed_layers_take_and_give_one_slot_each(system, pinned):
-    plan = planner(system, layers_in="flash", pinned=pinned)
-    block = plan.block("target", "decode", 1, 50)
+    plan = planner(system, layers_in="flash", fraction=pinned / 30)
+    block = plan.block(Pass("target", "decode", 1, 50))
     takes, gives = block.store_start > 0, block.store_end < 0
     assert takes.sum() == gives.sum() == 30 - pinned
     assert (block.store[takes] == RING).all()
@@ -59,9 +63,9 @@ def test_streamed_layers_take_and_give_one_slot_each(system, pinned):
 
 
 def test_a_streamed_projection_is_read_in_layer_sized_pieces(system):
-    plan = planner(system, "llama-3.1-8b", layers_in="flash", head_in="flash", head_on="npu")
+    plan = planner(system, "llama-3.1-8b", layers_in="flash", head_in="flash", head_on=("npu",))
     spec = plan.models["target"]
-    block = plan.block("target", "verify", 9, 50)
+    block = plan.block(Pass("target", "verify", 9, 50))
     ops = plan.ops.tables()["ops"]
     entries = block.op[block.op >= 0]
     reads = ops["weight_bytes"][entries[ops["name"][entries] == "head.load"]]
@@ -75,18 +79,73 @@ def test_a_streamed_projection_is_read_in_layer_sized_pieces(system):
 def test_a_template_at_another_length_equals_planning_afresh(system, phase, kv):
     rows = 1 if phase == "decode" else 5
     reused, afresh = planner(system), planner(system)
-    reused.block("target", phase, rows, 300)
-    got = reused.block("target", phase, rows, kv)
-    want = to_block(afresh._pass("target", phase, rows, kv, None, 1, None, 0))
+    reused.block(Pass("target", phase, rows, 300))
+    got = reused.block(Pass("target", phase, rows, kv))
+    want = afresh.block(Pass("target", phase, rows, kv))
     for column in ("unit", "lead", "work", "cap", "weight", "pool", "coef", "succ", "succ_ptr"):
         assert np.array_equal(getattr(got, column), getattr(want, column)), column
+
+
+def reachable(block):
+    """For each row, the set of rows that must come after it."""
+    after = [set() for _ in range(block.rows)]
+    for row in reversed(range(block.rows)):
+        for successor in block.succ[block.succ_ptr[row] : block.succ_ptr[row + 1]]:
+            after[row] |= {int(successor)} | after[int(successor)]
+    return after
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m", "bitnet-2b", "palm-8b"])
+def test_rows_depend_as_the_graph_says(system, name):
+    plan = planner(system, name)
+    block = plan.block(Pass("target", "verify", 3, 20))
+    graph = pass_graph(plan.models["target"], "verify")
+    row = {node: i for i, node in enumerate(graph)}
+    assert block.rows == len(graph) + 1
+    after = reachable(block)
+    for a, b in graph.edges:
+        assert row[b] in after[row[a]]
+    assert sum(map(len, (block.succ[block.succ_ptr[i] : block.succ_ptr[i + 1]] for i in row.values()))) == (
+        graph.number_of_edges() + sum(graph.out_degree(node) == 0 for node in graph)
+    )
+
+
+def test_layers_can_run_in_two_passes(system):
+    plan = planner(system)
+    whole = plan.block(Pass("target", "verify", 4, 30))
+    lower = plan.block(Pass("target", "verify", 4, 30, last=12))
+    upper = plan.block(Pass("target", "verify", 4, 30, first=12))
+    assert lower.rows + upper.rows == whole.rows + 1
+    assert total(plan, lower, "macs") + total(plan, upper, "macs") == total(plan, whole, "macs")
+
+
+def test_without_projected_rows_there_is_no_tail(system):
+    plan = planner(system)
+    block = plan.block(Pass("target", "prefill", 4, 0, projected=0))
+    ops = plan.ops.tables()["ops"]
+    assert "head.projection" not in set(ops["name"][block.op[block.op >= 0]])
+
+
+def test_a_whole_budget_and_a_tied_projection_leave_nothing_to_stream(system):
+    whole = planner(system, "llama-3.1-8b", layers_in="flash", head_in="flash", fraction=1.0)
+    assert not whole.placements["target"].streams
+    tied = planner(system, "qwen3-4b", layers_in="flash", head_in="flash").placements["target"]
+    assert (tied.layers_in, tied.head_in) == ("flash", "dram")
+
+
+def test_a_placement_without_any_of_its_devices_is_refused(system):
+    plan = planner(system, layers_on=("gup",))
+    with pytest.raises(
+        InputError, match="system 'oneplus_12' has no gup that runs NORM; it has: flash, dram, cpu, npu"
+    ):
+        plan.block(Pass("target", "decode", 1, 10))
 
 
 def test_planning_is_pure(system):
     one, two = planner(system), planner(system)
     for plan in (one, two):
-        plan.block("target", "prefill", 40, 0)
-        plan.block("target", "decode", 1, 40)
+        plan.block(Pass("target", "prefill", 40, 0))
+        plan.block(Pass("target", "decode", 1, 40))
     tables = one.ops.tables(), two.ops.tables()
     for name in tables[0]:
         for column in tables[0][name]:
@@ -95,8 +154,8 @@ def test_planning_is_pure(system):
 
 def test_chained_blocks_run_one_after_the_other(system):
     plan = planner(system)
-    blocks = [plan.block("target", "decode", 1, kv) for kv in (10, 11, 12)]
-    chained = plan.chain(blocks)
+    blocks = [plan.block(Pass("target", "decode", 1, kv)) for kv in (10, 11, 12)]
+    chained = chain(blocks)
     n = len(blocks[0].unit)
     assert len(chained.unit) == 3 * n
     for i in (1, 2):
@@ -110,5 +169,5 @@ def test_without_an_npu_everything_runs_on_the_cpu():
     resolved = load_config("system", "oneplus_12").data
     devices = {name: entry for name, entry in resolved["devices"].items() if name != "npu"}
     plan = planner(System.from_data({"name": "no_npu", "devices": devices}))
-    plan.block("target", "decode", 1, 10)
+    plan.block(Pass("target", "decode", 1, 10))
     assert set(plan.ops.tables()["ops"]["device"]) == {"cpu"}

@@ -217,7 +217,7 @@ def test_acceptance():
         "accepted_per_drafted": 2 / 6,
         "accepted_per_batch": 2 / 4,
     }
-    two = with_notes([(0, "arrival", 0, 0, 0), (5, "commit", 0, 5, 4), (9, "commit", 0, 1, 2), (9, "end", 0, 6, 0)])
+    two = with_notes([(0, "arrival", 0, 0, 0), (5, "accept", 0, 4, 4), (9, "accept", 0, 0, 2), (9, "end", 0, 6, 0)])
     assert acceptance(two) == {
         "accepted_per_verified": 4 / 6,
         "accepted_per_drafted": None,

@@ -53,6 +53,7 @@ NOTES = [  # us, kind, value, extra
     (24, "draft", 4, 0),
     (26, "draft", 2, 0),
     (38, "step", 1, 0),
+    (38, "accept", 2, 4),
     (38, "commit", 3, 4),
     (40, "end", 4, 0),
 ]

@@ -129,3 +129,65 @@ def test_progress_is_told(tmp_path):
     run(resolved(), trace="off", progress=told)
     assert told.seen[-1] == (20, 20)
     assert told.stopped
+
+
+def test_drafts_are_marked_by_what_the_target_took(folder):
+    trace = Trace.load(folder)
+    accepted = trace.notes["value"][trace.notes["kind"] == "accept"]
+    drafts = trace.blocks["phase"] == "draft"
+    useful = trace.blocks["useful"][drafts]
+    assert len(useful) == len(accepted)
+    committed = trace.notes["value"][(trace.notes["kind"] == "commit") & (trace.notes["extra"] > 0)]
+    assert useful.tolist() == [min(took, counted) for took, counted in zip(accepted, committed)]
+    assert useful.sum() > 0
+
+
+def test_prefill_of_the_draft_is_no_part_of_the_decode_speed():
+    def speed(prompt):
+        job = {"target": "llama-3.1-8b", "stream": "synthetic:llama-3.1-8b:mbpp", "tokens": 8, "prompt_tokens": prompt}
+        return run(load(system="oneplus_12", schedule="chain_sd", job=job), trace="off").summary
+
+    short, long = speed(10), speed(1000)
+    assert long["ttft_s"] > short["ttft_s"]
+    assert long["decode_tokens_per_s"] == pytest.approx(short["decode_tokens_per_s"], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("stream", "draft", "label"),
+    [
+        ("synthetic:llama-3.1-8b:mbpp", None, "synthetic"),
+        ("synthetic:qwen3-8b:mbpp", None, "synthetic-proxy:qwen3-8b+eagle3-qwen3-8b"),
+        ("synthetic:llama-3.1-8b:mbpp", "llama-3.2-1b", "synthetic-proxy:llama-3.1-8b+eagle3-llama-3.1-8b"),
+        ("recorded:exit_layers:25", None, "recorded-proxy:smollm2-135m"),
+    ],
+)
+def test_borrowed_acceptance_is_labelled(stream, draft, label):
+    job = {"target": "llama-3.1-8b", "stream": stream, "draft": draft, "tokens": 3}
+    result = run(load(system="oneplus_12", schedule="chain_sd", job=job), trace="off")
+    assert result.trace.manifest["stream"]["label"] == label
+    assert result.summary["stream_kind"] == label.partition(":")[0]
+    assert ("proxy" in result.warnings[0]) == ("proxy" in label)
+
+
+def test_a_stream_that_is_no_text_is_refused():
+    with pytest.raises(InputError, match="cannot serve schedule flash_ar: it has denoise, records"):
+        run(resolved("flash_ar", stream="recorded:mdm_small:one"), trace="off")
+
+
+def test_bandwidth_of_dram_binds():
+    """The pool's capacity is the bound of a bandwidth-bound run once it falls below what the NPU asks for."""
+    job = {"target": "llama-3.1-8b", "stream": "recorded:exit_layers:25", "tokens": 4}
+
+    def speed(rate):
+        sets = (f"system.dram.achievable_bytes_per_s={rate} GB/s", "system.dram.mix={}")
+        return run(load(system="oneplus_12", schedule="resident_ar", job=job, sets=sets), trace="off").summary
+
+    assert speed(20)["decode_tokens_per_s"] == pytest.approx(2 * speed(10)["decode_tokens_per_s"], rel=0.1)
+    assert speed(20)["decode_tokens_per_s"] < 0.6 * speed(62)["decode_tokens_per_s"]
+
+
+def test_a_whole_dram_budget_streams_nothing():
+    job = {"target": "llama-3.1-8b", "stream": "recorded:exit_layers:25", "tokens": 4, "dram_fraction": 1.0}
+    summary = run(load(system="oneplus_12", schedule="chain_sd", job=job), trace="off").summary
+    assert summary["bytes"].get("flash_read", 0) == 0
+    assert "io" not in summary["phases"]

@@ -211,16 +211,6 @@ def test_ngram_chain():
     )
 
 
-def test_need():
-    stream = open_stream("recorded:ngram_lookup", 1)
-    stream.need("chain")
-    with pytest.raises(InputError) as error:
-        stream.need("chain", "probs", who="schedule lever")
-    assert str(error.value) == (
-        "stream recorded:ngram_lookup cannot serve schedule lever: it has no 'probs' data (it has: chain, records)"
-    )
-
-
 def test_jacobi_columns():
     stream = open_stream("recorded:jacobi_smollm2", 1)
     records = stream.records

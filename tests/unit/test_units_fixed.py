@@ -101,7 +101,7 @@ def test_rate_is_the_largest_that_is_not_above(bytes_per_s):
 def test_work_is_the_smallest_that_is_not_below(nbytes):
     fixed = work_fixed(nbytes)
     assert fixed - 1 < Fraction(repr(nbytes)) * WORK_ONE <= fixed
-    assert units.bytes_from(fixed) == pytest.approx(nbytes, abs=2.0**-27)
+    assert units.bytes_from(fixed) == pytest.approx(nbytes, rel=1e-15, abs=2.0**-27)
 
 
 @given(st.floats(0, 1e6))

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Unit
 from archsim.devices.cpu.costs import ACTIONS, CpuNumbers, plan_cpu
-from archsim.devices.dram.traffic import (
+from archsim.lowering import (
     DRAM_ACTIONS,
     KernelClock,
     KernelFactor,
@@ -234,11 +234,7 @@ class Cpu(Device):
 
     def area(self) -> dict[str, Cost]:
         """Cores by class, and their shared cache."""
-        table = {}
-        for name in CLASSES:
-            cost, count = AREA[name], self.spec.core_classes.count(name)
-            low, high = cost.range or (cost.value, cost.value)
-            table[name] = Cost(cost.value * count, "um2", f"{cost.source}; x {count}", (low * count, high * count))
+        table = {name: AREA[name].times(self.spec.core_classes.count(name)) for name in CLASSES}
         return {**table, "l3": AREA["l3"]}
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from archsim.device import OpKind
-from archsim.devices.dram.traffic import (
+from archsim.lowering import (
     ITEMS,
     LEAD_PS,
     PAGE_BYTES,

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from archsim.device import STREAMS, Cost, Device, Pool, Store
 from archsim.registry import device
-from archsim.units import Bits, Bytes, BytesPerS, PositiveInt, Ps, TransfersPerS
+from archsim.units import Bits, Bytes, BytesPerS, PositiveInt, TransfersPerS
 
 
 class DramSpec(BaseModel):
@@ -38,8 +38,6 @@ class DramSpec(BaseModel):
         Pool capacity for stream sets without an entry in `mix`; at most the peak.
     capacity_bytes : int
         Size of the store.
-    unloaded_latency_ps : int
-        Latency of one read on an idle bus, as a core sees it.
     mix : dict
         Stream classes joined by ``+`` -> capacity as a fraction of the peak.
     """
@@ -53,7 +51,6 @@ class DramSpec(BaseModel):
     ranks: PositiveInt
     achievable_bytes_per_s: BytesPerS
     capacity_bytes: Bytes
-    unloaded_latency_ps: Ps
     mix: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
 
     @property
@@ -82,6 +79,9 @@ class DramSpec(BaseModel):
                 f"achievable_bytes_per_s {self.achievable_bytes_per_s:.4g} is above the peak of "
                 f"{self.peak_bytes_per_s:.4g}"
             )
+        for key, fraction in self.mix.items():
+            if fraction * self.peak_bytes_per_s > self.achievable_bytes_per_s * (1 + 1e-9):
+                raise ValueError(f"mix: {key} at {fraction:g} of the peak is above achievable_bytes_per_s")
         return self
 
 
@@ -98,6 +98,10 @@ class Dram(Device):
         mix = {frozenset(key.split("+")): fraction * peak for key, fraction in self.spec.mix.items()}
         return [Pool(f"{self.name}.bandwidth", self.spec.achievable_bytes_per_s, "bytes/s", mix)]
 
+    def bandwidth_bytes_per_s(self) -> float:
+        """What all streams together reach."""
+        return self.spec.achievable_bytes_per_s
+
     def stores(self) -> list[Store]:
         """Bytes of DRAM."""
         return [Store(f"{self.name}.capacity", self.spec.capacity_bytes, "bytes")]
@@ -108,16 +112,11 @@ class Dram(Device):
 
     def power(self) -> dict[str, Cost]:
         """Background and refresh of all dies."""
-        return {block: _times(cost, self.spec.dies, "mW") for block, cost in POWER_PER_DIE.items()}
+        return {block: cost.times(self.spec.dies, "mW") for block, cost in POWER_PER_DIE.items()}
 
     def area(self) -> dict[str, Cost]:
         """Controller and PHY on the SoC; the memory dies are parts of their own and not counted."""
-        return {block: _times(cost, self.spec.bus_width_bits, "um2") for block, cost in AREA_PER_BIT.items()}
-
-
-def _times(cost: Cost, factor: int, unit: str) -> Cost:
-    low, high = cost.range or (cost.value, cost.value)
-    return Cost(cost.value * factor, unit, f"{cost.source}; x {factor}", (low * factor, high * factor))
+        return {block: cost.times(self.spec.bus_width_bits, "um2") for block, cost in AREA_PER_BIT.items()}
 
 
 _IDD = "LPDDR5 current set of LLMServingSim (LPDDR5_2GB_6400) at 1.05 V by the usual IDD formulae"

@@ -24,7 +24,7 @@ from numba import njit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from archsim.device import STREAMS, Binding, Cost, Device, OpKind, Ops, Pool, Rows, Store, Unit
-from archsim.devices.dram.traffic import (
+from archsim.lowering import (
     DRAM_ACTIONS,
     ITEMS,
     LEAD_PS,
@@ -231,11 +231,13 @@ class Flash(Device):
         flow_ps = load_times(size, request_bytes, span_bytes, self._numbers)[0]
         return size / flow_ps * 1e12
 
+    def bandwidth_bytes_per_s(self) -> float:
+        """Sequential reads in requests of the default size."""
+        return self.read_bytes_per_s(self.spec.request_bytes)
+
     def energy(self) -> dict[str, Cost]:
         """Per page sensed, per bit on the link and per ns of the busy controller."""
-        scale = self.spec.page_bytes / 16384
-        page = ENERGY["page_read"]
-        return {**ENERGY, "page_read": Cost(page.value * scale, "pJ", page.source, _scaled(page.range, scale))}
+        return {**ENERGY, "page_read": ENERGY["page_read"].times(self.spec.page_bytes / 16384)}
 
     def power(self) -> dict[str, Cost]:
         """Idle power."""
@@ -244,10 +246,6 @@ class Flash(Device):
     def area(self) -> dict[str, Cost]:
         """Host controller and M-PHY on the SoC; the package is a part of its own and not counted."""
         return dict(AREA)
-
-
-def _scaled(bounds: tuple[float, float] | None, scale: float) -> tuple[float, float] | None:
-    return None if bounds is None else (bounds[0] * scale, bounds[1] * scale)
 
 
 ENERGY: dict[str, Cost] = {

@@ -18,7 +18,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
-from archsim.devices.dram.traffic import (
+from archsim.devices.npu.policies import ACTIONS, MILLI, POLICIES, NpuNumbers, plan_npu
+from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
+from archsim.lowering import (
     DRAM_ACTIONS,
     LEAD_PS,
     PLAN_COLUMNS,
@@ -32,8 +34,6 @@ from archsim.devices.dram.traffic import (
     build_rows,
     check_ops,
 )
-from archsim.devices.npu.policies import ACTIONS, MILLI, POLICIES, NpuNumbers, plan_npu
-from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
 from archsim.registry import device
 from archsim.units import Bytes, Cycles, PositiveInt
 
@@ -98,8 +98,6 @@ class NpuSpec(BaseModel):
         Context cycles per vector of 64 elements.
     policy_one, policy_many : str
         Kernel policy of operators with one row, and with more.
-    max_projection_rows : int
-        Widest matrix the kernels accept (information for planners; wider ones are run all the same).
     inflight_bytes : int
         Bytes in flight of the DMA engine: its weight in DRAM's shares.
     memory, host : str
@@ -139,7 +137,6 @@ class NpuSpec(BaseModel):
     elementwise_cycles: KernelFactor
     policy_one: PolicyName
     policy_many: PolicyName
-    max_projection_rows: PositiveInt
     inflight_bytes: Annotated[Bytes, Field(ge=1)]
     memory: str = "dram"
     host: str = "cpu"

@@ -21,7 +21,9 @@ import numpy as np
 from numba import njit
 
 from archsim.device import DType, OpKind
-from archsim.devices.dram.traffic import (
+from archsim.devices.npu.hmx import MILLI, TILE, TILE_FP16_BYTES, TILE_MACS, rows_in_vtcm, tile_walk, tiles
+from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR, vector_attention, vector_batch, vector_elements, vector_gemv
+from archsim.lowering import (
     ITEMS,
     LEAD_PS,
     PAGE_BYTES,
@@ -36,8 +38,6 @@ from archsim.devices.dram.traffic import (
     count_traffic,
     cycles_to_ps,
 )
-from archsim.devices.npu.hmx import MILLI, TILE, TILE_FP16_BYTES, TILE_MACS, rows_in_vtcm, tile_walk, tiles
-from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR, vector_attention, vector_batch, vector_elements, vector_gemv
 
 MATMUL, PROJECTION, ATTENTION = int(OpKind.MATMUL), int(OpKind.PROJECTION), int(OpKind.ATTENTION)
 NORM, ROPE, KV_WRITE = int(OpKind.NORM), int(OpKind.ROPE), int(OpKind.KV_WRITE)

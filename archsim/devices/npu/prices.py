@@ -49,9 +49,4 @@ AREA: dict[str, Cost] = {
 def area_table(per_unit: dict[str, Cost], macs_per_cycle: float, contexts: int, vtcm_bytes: int) -> dict[str, Cost]:
     """Area of each block in um2, scaled by what the spec has of it."""
     factors = {"hmx": macs_per_cycle, "hvx": contexts, "vtcm": vtcm_bytes, "scalar": 1}
-    table = {}
-    for block, cost in per_unit.items():
-        low, high = cost.range or (cost.value, cost.value)
-        factor = factors[block]
-        table[block] = Cost(cost.value * factor, "um2", f"{cost.source}; x {factor:g}", (low * factor, high * factor))
-    return table
+    return {block: cost.times(factors[block]) for block, cost in per_unit.items()}

@@ -1,0 +1,46 @@
+"""What a reader of a run's numbers should know: borrowed acceptance, early ends, mixes nobody measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from archsim.trace import Trace
+
+
+def cautions(trace: Trace) -> Iterator[str]:
+    """One sentence for each thing to distrust in a run."""
+    manifest = trace.manifest
+    stream, counts = manifest["stream"], manifest["warnings"]
+    origin, _, whose = stream["label"].partition(":")
+    target = manifest["config"]["job"]["target"] if "job" in manifest["config"] else "the simulated model"
+    if origin == "recorded-proxy":
+        yield (
+            f"acceptance is a proxy, recorded from {whose} and not from {target} and its draft ({stream['label']}); for a "
+            "published level take a synthetic stream of the pair"
+        )
+    elif origin == "synthetic-proxy":
+        yield f"acceptance is a proxy: it is that of {whose}, not of {target} and its draft ({stream['label']})"
+    elif origin == "synthetic":
+        yield "acceptance is drawn from a labelled generator, not recorded (synthetic)"
+    if counts.get("ended_early"):
+        yield f"{counts['ended_early']} request(s) ended early, where the recording ends"
+    if counts.get("off_trace_nodes"):
+        yield f"{counts['off_trace_nodes']} recorded leaves were wanted for expansion and could not be (off trace)"
+    share = uncalibrated_share(trace)
+    if share:
+        worst = max(share, key=lambda pool: share[pool])
+        yield f"{share[worst]:.0%} of the busy time of {worst} was spent in stream mixes without a measured capacity"
+
+
+def uncalibrated_share(trace: Trace) -> dict[str, float]:
+    """Share of each bandwidth pool's busy time in mixes of two or more streams that its table does not list."""
+    mix = trace.tables["mix"]
+    found = {}
+    for index, pool in enumerate(trace.manifest["pools"]):
+        known = {mask for mask, _ in pool["mix"]}
+        here = (mix["pool"] == index) & (mix["mask"] != 0)
+        several = here & ((mix["mask"] & (mix["mask"] - 1)) != 0)
+        lost = sum(int(t) for mask, t in zip(mix["mask"][several], mix["time_ps"][several]) if int(mask) not in known)
+        if lost and pool["unit"] == "bytes/s":
+            found[pool["name"]] = lost / int(mix["time_ps"][here].sum())
+    return found
