@@ -1,10 +1,13 @@
-"""Event loop of the engine: rows, units, pools, stores and the max-min solver, all in int64.
+"""Memory layout, shared rates and the max-min solver; int64 throughout.
 
-The state ``s`` is a NamedTuple of int64 arrays (:class:`archsim.engine.window.State`). One row's fields are
-adjacent, so starting a row touches a few cache lines and a crossing from Python unpacks few arrays. Rows are
-addressed by their index in the window; window order is id order, so ties by index are ties by id.
+All state is one int64 array ``m`` of records: scalars, units, pools, stores, running slots, queues, blocks, rows.
+One array because every array that crosses a call costs reference counting and registers; records because a
+row that starts or ends touches few cache lines. ``m[r + R_WORK]`` is a field of the record at address ``r``.
+Units, pools, stores and slots never move and are passed by address; rows and blocks are passed by index, which
+the window keeps in id order, so ties by index are ties by id. :class:`archsim.engine.window.State` names
+the same memory as arrays for Python.
 
-Meaning of a share (``solve``). All pools start empty and a level L rises from 0; a flowing row has the rate
+Meaning of a share (:func:`solve`). All pools start empty and a level L rises from 0; a flowing row has the rate
 ``min(cap, weight * L)``. A row freezes at ``cap`` when it gets there. Pool p is full at
 ``L = R_p / W_p`` where ``R_p = (capacity << 20) - sum(coef * rate of frozen rows)`` and
 ``W_p = sum(weight * coef of the others)``; its rows then freeze at ``floor(weight * R_p / W_p)``. Caps go before
@@ -12,7 +15,7 @@ pools at one level, lower pool ids before higher. Levels are compared and floors
 rationals: a double quotient decides, and where it is too close to decide, a 64-bit remainder does. So
 ``sum(coef * rate) <= capacity << 20`` always, and a full pool leaves less than one ``coef`` per row unused.
 
-Ranges (checked where the numbers enter): weight < 2**30, coef < 2**41, weight * coef < 2**57 per row and summed over
+Ranges (checked where the numbers enter): weight < 2**30, coef < 2**41, weight * coef < 2**56 per row and summed over
 the rows of a pool, capacity * rate fraction < 2**35, cap < 2**41 or NO_CAP, rate fraction <= 4.
 """
 
@@ -23,396 +26,443 @@ COEF_BITS = 20
 RATE_BITS = 20
 NO_CAP = 1 << 62
 MAX_FLOW = 1 << 48  # rate of a row without a cap
-MAX_SUM = 1 << 57  # weight * coef summed over a pool
-MAX_DEMAND = 1 << 53  # demands are clamped here; only used to prove that a pool cannot fill
+MAX_SUM = 1 << 56  # weight * coef summed over a pool
+MAX_DEMAND = 1 << 53  # demands are clamped here; they only serve to prove that a pool cannot fill
 MAX_PS = 1 << 62
 NEVER = (1 << 63) - 1
 MAX_ROUNDS = 1 << 16
 KEY_BITS = 40
 KEY_MASK = (1 << KEY_BITS) - 1
-EPS = 2.0**-50
+NO_LEVEL = NEVER - 64
+MARGIN = 8  # levels are quotients of three roundings: two of them this many ulps apart are in the right order
 
-# State.sc, scalars
+# scalars
 (NOW, ROUND, PHASE, CURSOR, HAPPENED, CALL, WANT, DIRTY, RETRY, DUE, DUE_AT, ZEROS, WAITS, WOKEN) = range(14)
-(PARKED, TOP, ACTIVE, EVENTS, STEP, FULL, POOL_LOG, LEVEL_LOG, ERR, ERR_ROW, ERR_A, ERR_B, STALLED) = range(14, 27)
-(ROWS, BLOCKS, SUCCS, DEP_FREE) = range(27, 31)
-SCALARS = 31
+(PARKED, TOP, ACTIVE, EVENTS, STEP, FULL, POOL_LOG, LEVEL_LOG, ERR, ERR_ROW, ERR_A) = range(14, 25)
+(ROWS, BLOCKS, ARCS, DEP_FREE, CUTS) = range(25, 30)
+(UNITS, POOLS, STORES, QUEUE, LIST, POOL_ROOM, LEVEL_ROOM, SLOTS) = range(30, 38)  # numbers and capacities
+# addresses of the regions
+(AT_POOL, AT_STORE, AT_MIX, AT_SPENT, AT_SLOT, AT_TIME, AT_ACTIVE, AT_TODO, AT_MEMBER, AT_LIST) = range(38, 48)
+(AT_HEAP, AT_PARK, AT_DEP, AT_BLOCK, AT_ARC, AT_ROW, AT_POOL_LOG, AT_LEVEL_LOG, AT_STAGE) = range(48, 57)
+AT_UNIT = 64  # the region of units follows the scalars
 COMPLETE, DISPATCH = 0, 1  # values of PHASE
 
-# State.rows; the first ROW_INPUTS columns are the block's own
+# rows; the first ROW_INPUTS fields are the block's own
 (R_UNIT, R_PRIO, R_WEIGHT, R_LEAD, R_WORK, R_CAP, R_POOL) = range(7)
 (R_COEF, R_CLAIM, R_STREAM, R_STORE, R_TAKE, R_GIVE, R_MODE, R_HEIR, R_OP) = (10, 14, 15, 16, 18, 20, 22, 24, 25)
 ROW_INPUTS = 26
-(R_SUCC, R_NSUCC, R_BLK, R_STATUS, R_PEND, R_START, R_FLOW, R_END, R_DONE, R_LED, R_WATCH, R_GID, R_SLOT) = range(
-    26, 39
-)
-ROW_FIELDS = 40
+(R_SUCC, R_NSUCC, R_BLK, R_STATUS, R_PEND, R_START, R_FLOW, R_END, R_DONE, R_LED) = range(26, 36)
+(R_WATCH, R_GID, R_SLOT, ROW_FIELDS) = (36, 37, 38, 40)
 PENDING, READY, LEAD, FLOW, ENDWAIT, DONE, CUT = range(7)  # values of R_STATUS
 UNDONE = 2  # bit of R_WATCH: the take was given back; bit 1: somebody waits for the row
 
-# State.blk
+# blocks
 (B_ID, B_ROW, B_N, B_SUCC, B_NSUCC, B_ROOT, B_NROOT, B_WAIT, B_DEP, B_LEFT, B_STATUS, B_END, B_NEXT) = range(13)
 (B_REQUEST, B_EMIT, B_LABEL, B_USEFUL, B_TOTAL, BLOCK_FIELDS) = range(13, 19)
 
-# State.unit; the last line is the queue of rows that need no unit
-(U_ROW, U_HEAP, U_PARK, U_WANT, U_RECHECK, U_MASK, U_RATE, U_BUSY, U_NEED, UNIT_FIELDS) = range(10)
+# units; one more record is the queue of rows that need no unit
+(U_ROW, U_HEAP, U_PARK, U_WANT, U_RECHECK, U_MASK, U_RATE, U_BUSY, U_NEED, U_ID, UNIT_FIELDS) = range(11)
 
-# State.pool, State.store
-(P_CAP, P_W, P_DEMAND, P_MASK, P_RATE, P_SINCE, P_CLAIM, P_LEFT, P_LOAD, POOL_FIELDS) = range(10)
+# pools, stores
+(P_CAP, P_W, P_DEMAND, P_MASK, P_RATE, P_SINCE, P_CLAIM, P_LEFT, P_LOAD, P_LEVEL, P_ID, P_ROWS) = range(12)
+(P_COUNT, POOL_FIELDS) = (12, 20)  # P_COUNT: flowing rows by stream
 (S_LEVEL, S_CAP, STORE_FIELDS) = range(3)
 
-# State.run[field, slot]: rows in lead or in flow; slot = unit, further slots for rows without a unit
-(X_ROW, X_STATE, X_T, X_RATE, X_REM, X_LAST, X_CAP, X_W, X_MASK, X_AT, X_NP, X_NEW) = range(12)
-(X_POOL, X_COEF, X_WC, X_DEMAND, RUN_FIELDS) = (12, 16, 20, 24, 28)
+# slots: rows in lead or in flow; slot = unit, further slots for rows without a unit
+(X_ROW, X_STATE, X_RATE, X_REM, X_LAST, X_CAP, X_W, X_MASK, X_KEY, X_NP, X_NEW, X_TIME) = range(12)
+(X_POOL, X_COEF, X_WC, X_DEMAND, X_PLACE, SLOT_FIELDS) = (12, 16, 20, 24, 28, 32)
+# X_TIME, X_POOL: addresses; X_PLACE: address in the pool's list of rows; X_KEY: level at which the cap is reached
 EMPTY, IN_LEAD, IN_FLOW, HELD = range(4)  # values of X_STATE; HELD: share 0 by a claim or a stopped unit
 
-# State.lists
+# lists of rows
 (L_DUE, L_ZERO, L_WAIT, L_WOKEN, L_STACK, LISTS) = range(6)
 
-# what advance() and admit() return
+# what advance() returns
 (OK, NOTIFY, IDLE, UNTIL, GROW_RUN, FLUSH) = range(6)
 (E_ROUNDS, E_TIME, E_TAKE, E_GIVE, E_UNDO, E_SUM) = range(10, 16)
 
 
 @njit(cache=True)
-def heap_push(heap, u, n, key):
-    """Add `key` to the binary heap ``heap[u, :n]``."""
+def heap_push(m, at, n, key):
+    """Add `key` to the binary heap of `n` keys at address `at`."""
     i = n
     while i > 0:
         up = (i - 1) >> 1
-        if heap[u, up] <= key:
+        if m[at + up] <= key:
             break
-        heap[u, i] = heap[u, up]
+        m[at + i] = m[at + up]
         i = up
-    heap[u, i] = key
+    m[at + i] = key
 
 
 @njit(cache=True)
-def heap_pop(heap, u, n):
-    """Remove and return the smallest key of ``heap[u, :n]``."""
-    top = heap[u, 0]
-    m = n - 1
-    key = heap[u, m]
+def heap_pop(m, at, n):
+    """Remove and return the smallest of the `n` keys at address `at`."""
+    top = m[at]
+    last = n - 1
+    key = m[at + last]
     i = 0
     while True:
         c = 2 * i + 1
-        if c >= m:
+        if c >= last:
             break
-        if c + 1 < m and heap[u, c + 1] < heap[u, c]:
+        if c + 1 < last and m[at + c + 1] < m[at + c]:
             c += 1
-        if heap[u, c] >= key:
+        if m[at + c] >= key:
             break
-        heap[u, i] = heap[u, c]
+        m[at + i] = m[at + c]
         i = c
-    heap[u, i] = key
+    m[at + i] = key
     return top
 
 
 @njit(cache=True)
-def touch(s, resource):
+def touch(m, resource):
     """Recheck the rows that wait for `resource` (store id, or number of stores + pool id) at the next dispatch."""
-    sc = s.sc
-    if sc[WAITS] > 0:
-        sc[RETRY] = 1
-    if sc[PARKED] > 0:
+    if m[WAITS] > 0:
+        m[RETRY] = 1
+    if m[PARKED] > 0:
         bit = 1 << (resource % 60)
-        unit = s.unit
-        for u in range(unit.shape[0]):
-            if unit[u, U_PARK] > 0 and unit[u, U_MASK] & bit != 0:
-                unit[u, U_RECHECK] = 1
-                unit[u, U_WANT] = 1
-                sc[WANT] = 1
+        u = AT_UNIT
+        for _ in range(m[UNITS] + 1):
+            if m[u + U_PARK] > 0 and m[u + U_MASK] & bit != 0:
+                m[u + U_RECHECK] = 1
+                m[u + U_WANT] = 1
+                m[WANT] = 1
+            u += UNIT_FIELDS
 
 
 @njit(cache=True)
-def refresh_capacity(s, p):
+def refresh_capacity(m, p):
     """Capacity of pool `p` from its stream mix and its rate fraction, rounded down."""
-    pool = s.pool
-    pool[p, P_CAP] = (s.mixcap[p, pool[p, P_MASK]] * pool[p, P_RATE]) >> RATE_BITS
-    s.sc[DIRTY] = 1
+    mix = m[m[AT_MIX] + 256 * m[p + P_ID] + m[p + P_MASK]]
+    m[p + P_CAP] = (mix * m[p + P_RATE]) >> RATE_BITS
+    m[DIRTY] = 1
 
 
 @njit(cache=True)
-def change_mask(s, p, bit):
+def change_mask(m, p, bit):
     """Flip one stream of the mix of pool `p`; books the time spent in the mix that ends."""
-    pool = s.pool
-    now = s.sc[NOW]
-    s.mixtime[p, pool[p, P_MASK]] += now - pool[p, P_SINCE]
-    pool[p, P_SINCE] = now
-    pool[p, P_MASK] ^= bit
-    refresh_capacity(s, p)
+    m[m[AT_SPENT] + 256 * m[p + P_ID] + m[p + P_MASK]] += m[NOW] - m[p + P_SINCE]
+    m[p + P_SINCE] = m[NOW]
+    m[p + P_MASK] ^= bit
+    refresh_capacity(m, p)
 
 
 @njit(cache=True)
-def set_rate(run, k, rate, now):
+def set_rate(m, k, rate, now):
     """Book the work done at the old rate and set the new one; end = now + ceil(remaining / rate)."""
-    rem = run[X_REM, k]
-    old = run[X_RATE, k]
+    rem = m[k + X_REM]
+    old = m[k + X_RATE]
     if old != 0:
-        rem -= old * (now - run[X_LAST, k])
-        run[X_REM, k] = rem
-    run[X_LAST, k] = now
-    run[X_RATE, k] = rate
+        rem -= old * (now - m[k + X_LAST])
+        m[k + X_REM] = rem
+    m[k + X_LAST] = now
+    m[k + X_RATE] = rate
     if rate == 0:
-        run[X_T, k] = NEVER
+        m[m[k + X_TIME]] = NEVER
         return
     if rem <= MAX_DEMAND:
         # exact: both are doubles, and a quotient just above an integer is further from it than half an ulp
         ps = np.int64(np.ceil(float(rem) / float(rate)))
     else:
         ps = (rem - 1) // rate + 1
-    run[X_T, k] = now + ps if ps < MAX_PS - now else MAX_PS
+    m[m[k + X_TIME]] = now + ps if ps < MAX_PS - now else MAX_PS
 
 
 @njit(cache=True)
-def enter_pools(s, k):
+def ordered(x):
+    """Bits of a double >= 0 as an integer: same order, and neighbours are one apart."""
+    return np.float64(x).view(np.int64)
+
+
+@njit(cache=True)
+def as_level(bits):
+    """Inverse of :func:`ordered`."""
+    return np.int64(bits).view(np.float64)
+
+
+@njit(cache=True)
+def enter_pools(m, k):
     """Let slot `k` take part in its pools; a slot without pools flows at its cap at once."""
-    sc, run, pool = s.sc, s.run, s.pool
-    run[X_STATE, k] = IN_FLOW
-    n = run[X_NP, k]
+    m[k + X_STATE] = IN_FLOW
+    n = m[k + X_NP]
     if n == 0:
-        set_rate(run, k, run[X_CAP, k], sc[NOW])
+        set_rate(m, k, m[k + X_CAP], m[NOW])
         return
-    stream = s.rows[run[X_ROW, k], R_STREAM]
+    stream = m[m[AT_ROW] + m[k + X_ROW] * ROW_FIELDS + R_STREAM]
     for j in range(n):
-        p = run[X_POOL + j, k]
-        pool[p, P_W] += run[X_WC + j, k]
-        pool[p, P_DEMAND] += run[X_DEMAND + j, k]
-        if pool[p, P_W] >= MAX_SUM or pool[p, P_DEMAND] >= MAX_PS:
-            sc[ERR] = E_SUM
-            sc[ERR_ROW] = run[X_ROW, k]
-            sc[ERR_A] = p
+        p = m[k + X_POOL + j]
+        m[p + P_W] += m[k + X_WC + j]
+        m[p + P_DEMAND] += m[k + X_DEMAND + j]
+        if m[p + P_W] >= MAX_SUM or m[p + P_DEMAND] >= MAX_PS:
+            m[ERR] = E_SUM
+            m[ERR_A] = m[p + P_ID]
+        place = m[AT_MEMBER] + m[p + P_ID] * m[SLOTS] + m[p + P_ROWS]
+        m[place] = k
+        m[k + X_PLACE + j] = place
+        m[p + P_ROWS] += 1
         if stream > 0:
-            s.count[p, stream] += 1
-            if s.count[p, stream] == 1:
-                change_mask(s, p, 1 << stream)
-    run[X_AT, k] = sc[ACTIVE]
-    s.act[0, sc[ACTIVE]] = k
-    sc[ACTIVE] += 1
-    sc[DIRTY] = 1
+            m[p + P_COUNT + stream] += 1
+            if m[p + P_COUNT + stream] == 1:
+                change_mask(m, p, 1 << stream)
+    key = ordered(float(m[k + X_CAP]) / float(m[k + X_W]))
+    m[k + X_KEY] = key
+    at = m[AT_ACTIVE] + m[ACTIVE]
+    while at > m[AT_ACTIVE] and m[m[at - 1] + X_KEY] > key:
+        m[at] = m[at - 1]
+        at -= 1
+    m[at] = k
+    m[ACTIVE] += 1
+    m[DIRTY] = 1
 
 
 @njit(cache=True)
-def leave_pools(s, k):
+def leave_pools(m, k):
     """Take slot `k` out of its pools and stop it; its remaining work is up to date afterwards."""
-    sc, run, pool = s.sc, s.run, s.pool
-    set_rate(run, k, 0, sc[NOW])
-    n = run[X_NP, k]
+    set_rate(m, k, 0, m[NOW])
+    n = m[k + X_NP]
     if n == 0:
         return
-    stream = s.rows[run[X_ROW, k], R_STREAM]
+    stream = m[m[AT_ROW] + m[k + X_ROW] * ROW_FIELDS + R_STREAM]
     for j in range(n):
-        p = run[X_POOL + j, k]
-        pool[p, P_W] -= run[X_WC + j, k]
-        pool[p, P_DEMAND] -= run[X_DEMAND + j, k]
+        p = m[k + X_POOL + j]
+        m[p + P_W] -= m[k + X_WC + j]
+        m[p + P_DEMAND] -= m[k + X_DEMAND + j]
+        m[p + P_ROWS] -= 1
+        place = m[k + X_PLACE + j]
+        moved = m[m[AT_MEMBER] + m[p + P_ID] * m[SLOTS] + m[p + P_ROWS]]
+        m[place] = moved
+        i = 0
+        while m[moved + X_POOL + i] != p:
+            i += 1
+        m[moved + X_PLACE + i] = place
         if stream > 0:
-            s.count[p, stream] -= 1
-            if s.count[p, stream] == 0:
-                change_mask(s, p, 1 << stream)
-    last = sc[ACTIVE] - 1
-    at = run[X_AT, k]
-    moved = s.act[0, last]
-    s.act[0, at] = moved
-    run[X_AT, moved] = at
-    sc[ACTIVE] = last
-    sc[DIRTY] = 1
+            m[p + P_COUNT + stream] -= 1
+            if m[p + P_COUNT + stream] == 0:
+                change_mask(m, p, 1 << stream)
+    m[ACTIVE] -= 1
+    end = m[AT_ACTIVE] + m[ACTIVE]
+    at = m[AT_ACTIVE]
+    while m[at] != k:
+        at += 1
+    while at < end:
+        m[at] = m[at + 1]
+        at += 1
+    m[DIRTY] = 1
 
 
 @njit(cache=True)
-def scaled_cap(s, row):
-    """Rate cap of `row` at its unit's present rate fraction, rounded down."""
-    cap = s.rows[row, R_CAP]
-    u = s.rows[row, R_UNIT]
-    rate = s.unit[u, U_RATE] if u >= 0 else 1 << RATE_BITS
+def scaled_cap(m, r):
+    """Rate cap of the row at `r` at its unit's present rate fraction, rounded down."""
+    cap = m[r + R_CAP]
+    u = m[r + R_UNIT]
+    rate = m[AT_UNIT + u * UNIT_FIELDS + U_RATE] if u >= 0 else 1 << RATE_BITS
     if cap == NO_CAP:
         return MAX_FLOW if rate > 0 else 0
     return (cap * rate) >> RATE_BITS
 
 
 @njit(cache=True)
-def place_flow(s, k):
+def place_flow(m, k):
     """Set cap and demands of slot `k` and let it flow, or hold it while a claim or a stopped unit forbids."""
-    run = s.run
-    row = run[X_ROW, k]
-    cap = scaled_cap(s, row)
-    run[X_CAP, k] = cap
+    row = m[k + X_ROW]
+    cap = scaled_cap(m, m[AT_ROW] + row * ROW_FIELDS)
+    m[k + X_CAP] = cap
     held = cap == 0
-    for j in range(run[X_NP, k]):
-        coef = run[X_COEF + j, k]
+    for j in range(m[k + X_NP]):
+        coef = m[k + X_COEF + j]
         demand = MAX_DEMAND
         if float(coef) * float(cap) < MAX_DEMAND:
             demand = coef * cap
-        run[X_DEMAND + j, k] = demand
-        owner = s.pool[run[X_POOL + j, k], P_CLAIM]
+        m[k + X_DEMAND + j] = demand
+        owner = m[m[k + X_POOL + j] + P_CLAIM]
         if owner >= 0 and owner != row:
             held = True
     if held:
-        run[X_STATE, k] = HELD
+        m[k + X_STATE] = HELD
     else:
-        enter_pools(s, k)
+        enter_pools(m, k)
 
 
 @njit(cache=True)
-def begin_flow(s, k):
+def begin_flow(m, k):
     """Row of slot `k` has passed its lead and has work."""
-    rows, run = s.rows, s.run
-    row = run[X_ROW, k]
-    rows[row, R_STATUS] = FLOW
-    w = rows[row, R_WEIGHT]
+    r = m[AT_ROW] + m[k + X_ROW] * ROW_FIELDS
+    m[r + R_STATUS] = FLOW
+    w = m[r + R_WEIGHT]
     n = 0
     mask = 0
     for j in range(4):
-        p = rows[row, R_POOL + j]
-        if p >= 0 and rows[row, R_COEF + j] > 0:
-            coef = rows[row, R_COEF + j]
-            run[X_POOL + n, k] = p
-            run[X_COEF + n, k] = coef
-            run[X_WC + n, k] = w * coef
-            mask |= 1 << p
-            n += 1
-    run[X_NP, k] = n
-    run[X_MASK, k] = mask
-    run[X_W, k] = w
-    run[X_RATE, k] = 0
-    run[X_T, k] = NEVER
-    run[X_REM, k] = rows[row, R_WORK]
-    run[X_LAST, k] = s.sc[NOW]
-    place_flow(s, k)
+        p = m[r + R_POOL + j]
+        coef = m[r + R_COEF + j]
+        if p >= 0 and coef > 0:
+            p = m[AT_POOL] + p * POOL_FIELDS
+            i = 0
+            while i < n and m[k + X_POOL + i] != p:
+                i += 1
+            if i == n:
+                m[k + X_POOL + n] = p
+                m[k + X_COEF + n] = 0
+                mask |= 1 << m[p + P_ID]
+                n += 1
+            m[k + X_COEF + i] += coef
+            m[k + X_WC + i] = w * m[k + X_COEF + i]
+    m[k + X_NP] = n
+    m[k + X_MASK] = mask
+    m[k + X_W] = w
+    m[k + X_RATE] = 0
+    m[m[k + X_TIME]] = NEVER
+    m[k + X_REM] = m[r + R_WORK]
+    m[k + X_LAST] = m[NOW]
+    place_flow(m, k)
 
 
 @njit(cache=True)
-def claim_pool(s, p, row):
-    """Row takes pool `p` for itself; others that draw on it are held."""
-    s.pool[p, P_CLAIM] = row
-    run = s.run
-    for k in range(s.sc[TOP]):
-        if run[X_STATE, k] == IN_FLOW and run[X_MASK, k] >> p & 1 != 0:
-            leave_pools(s, k)
-            run[X_STATE, k] = HELD
+def claim_pool(m, p, row):
+    """Row takes the pool at `p` for itself; others that draw on it are held."""
+    m[p + P_CLAIM] = row
+    k = m[AT_SLOT]
+    for _ in range(m[TOP]):
+        if m[k + X_STATE] == IN_FLOW and m[k + X_MASK] >> m[p + P_ID] & 1 != 0:
+            leave_pools(m, k)
+            m[k + X_STATE] = HELD
+        k += SLOT_FIELDS
 
 
 @njit(cache=True)
-def release_claim(s, p):
-    """Give pool `p` back; held rows flow again where nothing else holds them."""
-    s.pool[p, P_CLAIM] = -1
-    run = s.run
-    for k in range(s.sc[TOP]):
-        if run[X_STATE, k] == HELD and run[X_MASK, k] >> p & 1 != 0:
-            place_flow(s, k)
-    touch(s, s.store.shape[0] + p)
+def release_claim(m, p):
+    """Give the pool at `p` back; held rows flow again where nothing else holds them."""
+    m[p + P_CLAIM] = -1
+    k = m[AT_SLOT]
+    for _ in range(m[TOP]):
+        if m[k + X_STATE] == HELD and m[k + X_MASK] >> m[p + P_ID] & 1 != 0:
+            place_flow(m, k)
+        k += SLOT_FIELDS
+    touch(m, m[STORES] + m[p + P_ID])
 
 
 @njit(cache=True)
 def floor_share(w, left, load, guess):
     """floor(w * left / load), exact; `guess` is off by at most two, so the wrapped remainder is the true one."""
-    r = np.int64(guess)
-    d = int(w) * int(left) - int(r) * int(load)
+    rate = np.int64(guess)
+    d = int(w) * int(left) - int(rate) * int(load)
     while d < 0:
-        r -= 1
+        rate -= 1
         d += load
     while d >= load:
-        r += 1
+        rate += 1
         d -= load
-    return r
+    return rate
 
 
 @njit(cache=True)
-def lowest_level(pool, tight):
-    """Pool of the mask `tight` with the lowest exact level left / load, or -1; lowest id among equals."""
+def lowest_pool(m, tight):
+    """Pool of the mask `tight` with the lowest exact level left / load, lowest id among equals; -1 if none has rows."""
+    p = m[AT_POOL]
     best = -1
-    level = 0.0
-    p = 0
-    while tight >> p != 0:
-        if tight >> p & 1 != 0 and pool[p, P_LOAD] > 0:
-            x = float(pool[p, P_LEFT]) / float(pool[p, P_LOAD])
-            if best < 0 or x < level * (1.0 - EPS):
+    level = NO_LEVEL
+    while tight != 0:
+        if tight & 1 != 0 and m[p + P_LOAD] > 0:
+            x = m[p + P_LEVEL]
+            if x < 0:
+                x = ordered(float(m[p + P_LEFT]) / float(m[p + P_LOAD]))
+                m[p + P_LEVEL] = x
+            if x < level - MARGIN:
                 best, level = p, x
-            elif x <= level * (1.0 + EPS):
-                d = int(pool[p, P_LEFT]) * int(pool[best, P_LOAD]) - int(pool[best, P_LEFT]) * int(pool[p, P_LOAD])
+            elif x <= level + MARGIN:
+                d = int(m[p + P_LEFT]) * int(m[best + P_LOAD]) - int(m[best + P_LEFT]) * int(m[p + P_LOAD])
                 if d < 0:
                     best, level = p, x
-        p += 1
-    return best, level
+        tight >>= 1
+        p += POOL_FIELDS
+    return best
 
 
 @njit(cache=True)
-def freeze(run, pool, k, rate):
-    """Fix the rate of slot `k` and take its draw out of its pools."""
-    run[X_NEW, k] = rate
-    for j in range(run[X_NP, k]):
-        p = run[X_POOL + j, k]
-        pool[p, P_LEFT] -= run[X_COEF + j, k] * rate
-        pool[p, P_LOAD] -= run[X_WC + j, k]
+def fill(m, tight):
+    """Raise the level until every row that draws on a pool of the mask `tight` is frozen at its new rate."""
+    first, end = m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]
+    frozen = m[AT_TODO]
+    while True:
+        best = lowest_pool(m, tight)
+        if best < 0:
+            return
+        bits, left, load = m[best + P_LEVEL], m[best + P_LEFT], m[best + P_LOAD]
+        level = as_level(bits)
+        n = 0
+        while first < end and m[m[first] + X_NEW] >= 0:
+            first += 1
+        for a in range(first, end):  # rows that reach their cap before the pool is full
+            k = m[a]
+            if m[k + X_KEY] > bits + MARGIN:
+                break
+            if m[k + X_NEW] < 0:
+                w, cap = m[k + X_W], m[k + X_CAP]
+                if m[k + X_KEY] < bits - MARGIN or cap <= floor_share(w, left, load, float(w) * level):
+                    m[k + X_NEW] = cap
+                    m[frozen + n] = k
+                    n += 1
+        if n == 0:
+            members = m[AT_MEMBER] + m[best + P_ID] * m[SLOTS]
+            for a in range(members, members + m[best + P_ROWS]):
+                k = m[a]
+                if m[k + X_NEW] < 0:
+                    w = m[k + X_W]
+                    m[k + X_NEW] = floor_share(w, left, load, float(w) * level)
+                    m[frozen + n] = k
+                    n += 1
+        for a in range(frozen, frozen + n):  # their draw is taken out of their pools
+            k = m[a]
+            for j in range(m[k + X_NP]):
+                p = m[k + X_POOL + j]
+                m[p + P_LEFT] -= m[k + X_COEF + j] * m[k + X_NEW]
+                m[p + P_LOAD] -= m[k + X_WC + j]
+                m[p + P_LEVEL] = -1
 
 
 @njit(cache=True)
-def solve(s):
+def solve(m):
     """Weighted max-min rates of all flowing rows (see the module's docstring)."""
-    sc, run, pool, act = s.sc, s.run, s.pool, s.act
-    sc[DIRTY] = 0
+    m[DIRTY] = 0
     tight = 0
-    for p in range(pool.shape[0]):
-        left = pool[p, P_CAP] << COEF_BITS
-        if pool[p, P_DEMAND] > min(left, MAX_DEMAND - 1):
-            tight |= 1 << p
-        pool[p, P_LEFT] = left
-        pool[p, P_LOAD] = pool[p, P_W]
-    n = 0
-    for a in range(sc[ACTIVE]):
-        k = act[0, a]
-        if run[X_MASK, k] & tight == 0:
-            run[X_NEW, k] = run[X_CAP, k]
-        else:
-            act[1, n] = k
-            n += 1
-    # pools that cannot fill still have their books kept by freeze(), which is harmless
-    while n > 0:
-        best, level = lowest_level(pool, tight)
-        left, load = pool[best, P_LEFT], pool[best, P_LOAD]
-        m = 0
-        for a in range(n):
-            k = act[1, a]
-            w, cap = run[X_W, k], run[X_CAP, k]
-            x = float(w) * level
-            if cap <= x * (1.0 - EPS) or (cap <= x * (1.0 + EPS) and cap <= floor_share(w, left, load, x)):
-                freeze(run, pool, k, cap)
-            else:
-                act[1, m] = k
-                m += 1
-        if m < n:
-            n = m
-            continue
-        m = 0
-        for a in range(n):
-            k = act[1, a]
-            if run[X_MASK, k] >> best & 1 != 0:
-                freeze(run, pool, k, floor_share(run[X_W, k], left, load, float(run[X_W, k]) * level))
-            else:
-                act[1, m] = k
-                m += 1
-        n = m
-    now = sc[NOW]
-    for a in range(sc[ACTIVE]):
-        k = act[0, a]
-        if run[X_NEW, k] != run[X_RATE, k]:
-            set_rate(run, k, run[X_NEW, k], now)
+    p = m[AT_POOL]
+    for i in range(m[POOLS]):
+        left = m[p + P_CAP] << COEF_BITS
+        if m[p + P_DEMAND] > min(left, MAX_DEMAND - 1):
+            tight |= 1 << i
+        m[p + P_LEFT] = left
+        m[p + P_LOAD] = m[p + P_W]
+        m[p + P_LEVEL] = -1
+        p += POOL_FIELDS
+    for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
+        k = m[a]
+        m[k + X_NEW] = -1 if m[k + X_MASK] & tight != 0 else m[k + X_CAP]
+    if tight != 0:
+        fill(m, tight)  # also books draws on pools that cannot fill, which is harmless
+    now = m[NOW]
+    for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
+        k = m[a]
+        if m[k + X_NEW] != m[k + X_RATE]:
+            set_rate(m, k, m[k + X_NEW], now)
 
 
 @njit(cache=True)
-def log_pools(s):
+def log_pools(m):
     """Append time, pool, mix, capacity and usage (rounded up) of every pool to the log."""
-    sc, run = s.sc, s.run
-    for p in range(s.pool.shape[0]):
+    p = m[AT_POOL]
+    for i in range(m[POOLS]):
         used = 0
-        for a in range(sc[ACTIVE]):
-            k = s.act[0, a]
-            for j in range(run[X_NP, k]):
-                if run[X_POOL + j, k] == p:
-                    used += run[X_COEF + j, k] * run[X_RATE, k]
-        n = sc[POOL_LOG]
-        s.plog[n, 0] = sc[NOW]
-        s.plog[n, 1] = p
-        s.plog[n, 2] = s.pool[p, P_MASK]
-        s.plog[n, 3] = s.pool[p, P_CAP]
-        s.plog[n, 4] = (used + (1 << COEF_BITS) - 1) >> COEF_BITS
-        sc[POOL_LOG] = n + 1
+        for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
+            k = m[a]
+            for j in range(m[k + X_NP]):
+                if m[k + X_POOL + j] == p:
+                    used += m[k + X_COEF + j] * m[k + X_RATE]
+        at = m[AT_POOL_LOG] + 5 * m[POOL_LOG]
+        m[at] = m[NOW]
+        m[at + 1] = i
+        m[at + 2] = m[p + P_MASK]
+        m[at + 3] = m[p + P_CAP]
+        m[at + 4] = (used + (1 << COEF_BITS) - 1) >> COEF_BITS
+        m[POOL_LOG] += 1
+        p += POOL_FIELDS

@@ -4,6 +4,17 @@ import numpy as np
 from numba import njit
 
 from archsim.engine.core import (
+    AT_ARC,
+    AT_BLOCK,
+    AT_DEP,
+    AT_HEAP,
+    AT_LIST,
+    AT_PARK,
+    AT_POOL,
+    AT_ROW,
+    AT_SLOT,
+    AT_STAGE,
+    AT_UNIT,
     B_DEP,
     B_END,
     B_LEFT,
@@ -16,7 +27,9 @@ from archsim.engine.core import (
     B_STATUS,
     B_SUCC,
     B_WAIT,
+    BLOCK_FIELDS,
     CUT,
+    CUTS,
     DEP_FREE,
     DONE,
     ENDWAIT,
@@ -28,23 +41,30 @@ from archsim.engine.core import (
     L_DUE,
     L_STACK,
     LEAD,
+    LIST,
     MAX_SUM,
     NO_CAP,
     NOW,
     P_RATE,
     PARKED,
+    POOL_FIELDS,
+    POOLS,
+    QUEUE,
     R_BLK,
     R_CAP,
     R_CLAIM,
     R_COEF,
     R_DONE,
     R_END,
+    R_FLOW,
     R_GID,
+    R_GIVE,
     R_HEIR,
     R_LEAD,
     R_LED,
     R_MODE,
     R_NSUCC,
+    R_OP,
     R_PEND,
     R_POOL,
     R_PRIO,
@@ -54,22 +74,30 @@ from archsim.engine.core import (
     R_STORE,
     R_STREAM,
     R_SUCC,
+    R_TAKE,
     R_UNIT,
     R_WEIGHT,
     R_WORK,
     READY,
+    ROW_FIELDS,
+    ROW_INPUTS,
+    SLOT_FIELDS,
+    STORES,
     U_HEAP,
     U_NEED,
     U_PARK,
     U_RATE,
+    UNIT_FIELDS,
+    UNITS,
     X_REM,
     X_STATE,
     heap_push,
     leave_pools,
     place_flow,
     refresh_capacity,
+    release_claim,
 )
-from archsim.engine.loop import drop_wait, free_slot, free_unit, release_roots, undo_take, wake
+from archsim.engine.rows import drop_wait, free_slot, free_unit, release_roots, undo_take, wake
 
 # what check_row() objects to
 (BAD_UNIT, BAD_PRIORITY, BAD_WEIGHT, BAD_LEAD, BAD_WORK, BAD_CAP, BAD_POOL, BAD_COEF, BAD_SUM, BAD_CLAIM) = range(1, 11)
@@ -78,274 +106,316 @@ GROW_HEAP = 30
 
 
 @njit(cache=True)
-def check_row(s, row, n):
-    """First rule that the inputs of `row`, in a block of `n` rows, break; 0 if none."""
-    r = s.rows[row]
-    if r[R_UNIT] < -1 or r[R_UNIT] >= s.unit.shape[0] - 1:
+def check_row(m, r, n):
+    """First rule that the inputs of the row at `r`, in a block of `n` rows, break; 0 if none."""
+    if m[r + R_UNIT] < -1 or m[r + R_UNIT] >= m[UNITS]:
         return BAD_UNIT
-    if r[R_PRIO] < -(1 << 22) or r[R_PRIO] >= 1 << 22:
+    if m[r + R_PRIO] < -(1 << 22) or m[r + R_PRIO] >= 1 << 22:
         return BAD_PRIORITY
-    if r[R_WEIGHT] < 1 or r[R_WEIGHT] >= 1 << 30:
+    if m[r + R_WEIGHT] < 1 or m[r + R_WEIGHT] >= 1 << 30:
         return BAD_WEIGHT
-    if r[R_LEAD] < 0 or r[R_LEAD] >= 1 << 60:
+    if m[r + R_LEAD] < 0 or m[r + R_LEAD] >= 1 << 60:
         return BAD_LEAD
-    if r[R_WORK] < 0:
+    if m[r + R_WORK] < 0:
         return BAD_WORK
-    if r[R_CAP] < 0 or (r[R_CAP] >= 1 << 41 and r[R_CAP] != NO_CAP):
+    if m[r + R_CAP] < 0 or (m[r + R_CAP] >= 1 << 41 and m[r + R_CAP] != NO_CAP):
         return BAD_CAP
     for j in range(4):
-        if r[R_POOL + j] < -1 or r[R_POOL + j] >= s.pool.shape[0]:
+        if m[r + R_POOL + j] < -1 or m[r + R_POOL + j] >= m[POOLS]:
             return BAD_POOL
-        if r[R_COEF + j] < 0 or r[R_COEF + j] >= 1 << 41:
+        if m[r + R_COEF + j] < 0 or m[r + R_COEF + j] >= 1 << 41:
             return BAD_COEF
-        if float(r[R_WEIGHT]) * float(r[R_COEF + j]) >= MAX_SUM:
+        if float(m[r + R_WEIGHT]) * float(m[r + R_COEF + j]) >= MAX_SUM:
             return BAD_SUM
-    if r[R_CLAIM] < -1 or r[R_CLAIM] >= s.pool.shape[0]:
+    if m[r + R_CLAIM] < -1 or m[r + R_CLAIM] >= m[POOLS]:
         return BAD_CLAIM
-    if r[R_STREAM] < 0 or r[R_STREAM] > 7:
+    if m[r + R_STREAM] < 0 or m[r + R_STREAM] > 7:
         return BAD_STREAM
     for j in range(2):
-        if r[R_STORE + j] < -1 or r[R_STORE + j] >= s.store.shape[0]:
+        if m[r + R_STORE + j] < -1 or m[r + R_STORE + j] >= m[STORES]:
             return BAD_STORE
-        if r[R_MODE + j] < 0 or r[R_MODE + j] > 3:
+        if m[r + R_MODE + j] < 0 or m[r + R_MODE + j] > 3:
             return BAD_MODE
-    if r[R_STORE] >= 0 and r[R_STORE] == r[R_STORE + 1]:
+    if m[r + R_STORE] >= 0 and m[r + R_STORE] == m[r + R_STORE + 1]:
         return BAD_TWICE
-    if r[R_HEIR] < -1 or r[R_HEIR] >= n:
+    if m[r + R_HEIR] < -1 or m[r + R_HEIR] >= n:
         return BAD_HEIR
     return 0
 
 
 @njit(cache=True)
-def check_block(s, b):
-    """Check block `b` and count predecessors. Returns 0 or a rule; ERR_ROW is then the row's index in the block."""
-    rows, sc = s.rows, s.sc
-    first, n, at = s.blk[b, B_ROW], s.blk[b, B_N], s.blk[b, B_SUCC]
+def check_block(m, b):
+    """Check the block at `b` and count predecessors. Returns 0 or a rule that row number ERR_ROW breaks."""
+    first = m[AT_ROW] + m[b + B_ROW] * ROW_FIELDS
+    n, arcs, total = m[b + B_N], m[AT_ARC] + m[b + B_SUCC], m[b + B_NSUCC]
     backward = False
     for i in range(n):
-        row = first + i
-        sc[ERR_ROW] = i
-        code = check_row(s, row, n)
+        r = first + i * ROW_FIELDS
+        m[ERR_ROW] = i
+        code = check_row(m, r, n)
         if code != 0:
             return code
-        end = rows[row + 1, R_SUCC] if i < n - 1 else s.blk[b, B_NSUCC]
-        if end < rows[row, R_SUCC] or end > s.blk[b, B_NSUCC] or rows[row, R_SUCC] < 0:
+        at = m[r + R_SUCC]
+        end = m[r + ROW_FIELDS + R_SUCC] if i < n - 1 else total
+        if end < at or end > total or at < 0:
             return BAD_EDGE
-        rows[row, R_NSUCC] = end - rows[row, R_SUCC]
-        if (rows[row, R_NSUCC] == 0) != (i == n - 1):
+        m[r + R_NSUCC] = end - at
+        if (end == at) != (i == n - 1):
             return BAD_SINK
-        for e in range(at + rows[row, R_SUCC], at + end):
-            to = s.succ[e]
+        for e in range(arcs + at, arcs + end):
+            to = m[e]
             if to < 0 or to >= n:
                 return BAD_EDGE
             if to <= i:
                 backward = True
-            rows[first + to, R_PEND] += 1
-    join = first + n - 1
-    if rows[join, R_UNIT] != -1 or rows[join, R_LEAD] != 0 or rows[join, R_WORK] != 0:
+            m[first + to * ROW_FIELDS + R_PEND] += 1
+    join = first + (n - 1) * ROW_FIELDS
+    if m[join + R_UNIT] != -1 or m[join + R_LEAD] != 0 or m[join + R_WORK] != 0:
         return BAD_JOIN
-    if backward and has_cycle(s, b):
+    if backward and has_cycle(m, b):
         return BAD_CYCLE
     return 0
 
 
 @njit(cache=True)
-def has_cycle(s, b):
-    """Whether the edges of block `b` close a cycle (Kahn's algorithm on a copy of the counts)."""
-    rows, lists = s.rows, s.lists
-    first, n, at = s.blk[b, B_ROW], s.blk[b, B_N], s.blk[b, B_SUCC]
+def has_cycle(m, b):
+    """Whether the edges of the block at `b` close a cycle (Kahn's algorithm on a copy of the counts)."""
+    first, n, arcs = m[AT_ROW] + m[b + B_ROW] * ROW_FIELDS, m[b + B_N], m[AT_ARC] + m[b + B_SUCC]
+    pend, stack = m[AT_LIST] + L_DUE * m[LIST], m[AT_LIST] + L_STACK * m[LIST]
     top = 0
     seen = 0
     for i in range(n):
-        lists[L_DUE, i] = rows[first + i, R_PEND]
-        if lists[L_DUE, i] == 0:
-            lists[L_STACK, top] = i
+        m[pend + i] = m[first + i * ROW_FIELDS + R_PEND]
+        if m[pend + i] == 0:
+            m[stack + top] = i
             top += 1
     while top > 0:
         top -= 1
-        i = lists[L_STACK, top]
+        r = first + m[stack + top] * ROW_FIELDS
         seen += 1
-        for e in range(at + rows[first + i, R_SUCC], at + rows[first + i, R_SUCC] + rows[first + i, R_NSUCC]):
-            to = s.succ[e]
-            lists[L_DUE, to] -= 1
-            if lists[L_DUE, to] == 0:
-                lists[L_STACK, top] = to
+        for e in range(arcs + m[r + R_SUCC], arcs + m[r + R_SUCC] + m[r + R_NSUCC]):
+            m[pend + m[e]] -= 1
+            if m[pend + m[e]] == 0:
+                m[stack + top] = m[e]
                 top += 1
     return seen < n
 
 
 @njit(cache=True)
-def admit(s, b, gid):
-    """Take in block `b`, whose inputs are in the window; its first row has the global id `gid`.
+def load(m, b, priority):
+    """Copy the columns of the block at `b` from the stage into the window; the rows' state is fresh."""
+    n, stage = m[b + B_N], m[AT_STAGE]
+    first = m[AT_ROW] + m[b + B_ROW] * ROW_FIELDS
+    for i in range(n):
+        r = first + i * ROW_FIELDS
+        for f in range(R_POOL):
+            m[r + f] = m[stage + f * n + i]
+        m[r + R_PRIO] += priority
+        at = stage + R_POOL * n + 4 * i
+        for j in range(4):
+            m[r + R_POOL + j] = m[at + j]
+            m[r + R_COEF + j] = m[at + 4 * n + j]
+        m[r + R_CLAIM] = m[stage + R_CLAIM * n + i]
+        m[r + R_STREAM] = m[stage + R_STREAM * n + i]
+        at = stage + R_STORE * n + 2 * i
+        for j in range(2):
+            m[r + R_STORE + j] = m[at + j]
+            m[r + R_TAKE + j] = m[at + 2 * n + j]
+            m[r + R_GIVE + j] = m[at + 4 * n + j]
+            m[r + R_MODE + j] = m[at + 6 * n + j]
+        m[r + R_HEIR] = m[stage + R_HEIR * n + i]
+        m[r + R_OP] = m[stage + R_OP * n + i]
+        for f in range(ROW_INPUTS, ROW_FIELDS):
+            m[r + f] = 0
+        m[r + R_SUCC] = m[stage + ROW_INPUTS * n + i]
+        m[r + R_START] = m[r + R_FLOW] = m[r + R_END] = m[r + R_SLOT] = -1
+
+
+@njit(cache=True)
+def admit(m, line, gid, priority):
+    """Take in block number `line` from the stage; its first row has the global id `gid`.
 
     Returns 0, a rule of :func:`check_block` (the block must be dropped) or GROW_HEAP (enlarge the queues, then
     call :func:`release_roots` if the block waits for nothing).
     """
-    code = check_block(s, b)
+    b = m[AT_BLOCK] + line * BLOCK_FIELDS
+    load(m, b, priority)
+    code = check_block(m, b)
     if code != 0:
         return code
-    rows, unit, blk = s.rows, s.unit, s.blk
-    first, n = blk[b, B_ROW], blk[b, B_N]
-    last = unit.shape[0] - 1
-    top = blk[b, B_SUCC] + blk[b, B_NSUCC]
-    blk[b, B_ROOT] = top
+    first, n = m[b + B_ROW], m[b + B_N]
+    root = m[b + B_SUCC] + m[b + B_NSUCC]
+    top = m[AT_ARC] + root
     need = 0
     for i in range(n):
-        row = first + i
-        rows[row, R_BLK] = b
-        rows[row, R_GID] = gid + i
-        u = rows[row, R_UNIT] if rows[row, R_UNIT] >= 0 else last
-        unit[u, U_NEED] += 1
-        need = max(need, unit[u, U_NEED])
-        if rows[row, R_PEND] == 0:
-            s.succ[top] = i
+        r = m[AT_ROW] + (first + i) * ROW_FIELDS
+        m[r + R_BLK] = line
+        m[r + R_GID] = gid + i
+        unit = m[r + R_UNIT] if m[r + R_UNIT] >= 0 else m[UNITS]
+        u = AT_UNIT + unit * UNIT_FIELDS
+        m[u + U_NEED] += 1
+        need = max(need, m[u + U_NEED])
+        if m[r + R_PEND] == 0:
+            m[top] = i
             top += 1
-    blk[b, B_NROOT] = top - blk[b, B_ROOT]
-    if need > s.heap.shape[1]:
+    m[b + B_ROOT] = root
+    m[b + B_NROOT] = top - m[AT_ARC] - root
+    if need > m[QUEUE]:
         return GROW_HEAP
-    if blk[b, B_WAIT] == 0:
-        release_roots(s, b)
+    if m[b + B_WAIT] == 0:
+        release_roots(m, line)
     return 0
 
 
 @njit(cache=True)
-def cut_row(s, row):
+def cut_row(m, row):
     """End one unfinished row as cut: work done so far is kept, its unit, claim and stores are given back."""
-    rows, run, sc = s.rows, s.run, s.sc
-    status = rows[row, R_STATUS]
-    k = rows[row, R_SLOT]
-    rows[row, R_STATUS] = CUT
-    rows[row, R_END] = sc[NOW]
+    r = m[AT_ROW] + row * ROW_FIELDS
+    status = m[r + R_STATUS]
+    m[r + R_STATUS] = CUT
+    m[r + R_END] = m[NOW]
     code = 0
     if status < LEAD:
-        u = rows[row, R_UNIT] if rows[row, R_UNIT] >= 0 else s.unit.shape[0] - 1
-        s.unit[u, U_NEED] -= 1
+        unit = m[r + R_UNIT] if m[r + R_UNIT] >= 0 else m[UNITS]
+        m[AT_UNIT + unit * UNIT_FIELDS + U_NEED] -= 1
     else:
         if status == LEAD:
-            rows[row, R_LED] = sc[NOW] - rows[row, R_START]
+            m[r + R_LED] = m[NOW] - m[r + R_START]
         elif status == FLOW:
-            if run[X_STATE, k] == IN_FLOW:
-                leave_pools(s, k)
-            rows[row, R_DONE] = rows[row, R_WORK] - run[X_REM, k]
+            k = m[AT_SLOT] + m[r + R_SLOT] * SLOT_FIELDS
+            if m[k + X_STATE] == IN_FLOW:
+                leave_pools(m, k)
+            m[r + R_DONE] = m[r + R_WORK] - m[k + X_REM]
         elif status == ENDWAIT:
-            rows[row, R_DONE] = rows[row, R_WORK]
-            drop_wait(s, row)
-        if k >= 0:
-            rows[row, R_SLOT] = -1
-            free_slot(s, k)
-        code = undo_take(s, row)
-        free_unit(s, row)
-    wake(s, row)
+            m[r + R_DONE] = m[r + R_WORK]
+            drop_wait(m, row)
+        free_slot(m, r)
+        code = undo_take(m, row)
+        free_unit(m, r)
+        if m[r + R_CLAIM] >= 0:
+            release_claim(m, m[AT_POOL] + m[r + R_CLAIM] * POOL_FIELDS)
+    wake(m, row)
     return code
 
 
 @njit(cache=True)
-def cut(s, first, count):
+def push_cut(m, row):
+    """Cut `row` and put it on the stack, unless it has ended. Returns 0 or an error."""
+    if m[m[AT_ROW] + row * ROW_FIELDS + R_STATUS] >= DONE:
+        return 0
+    m[m[AT_LIST] + L_STACK * m[LIST] + m[CUTS]] = row
+    m[CUTS] += 1
+    return cut_row(m, row)
+
+
+@njit(cache=True)
+def cut(m, first, count):
     """Cut rows ``first .. first + count - 1`` and, transitively, all that depends on them. Returns 0 or an error."""
-    rows, blk, stack = s.rows, s.blk, s.lists
-    top = 0
     touched = -1
     code = 0
+    m[CUTS] = 0
     for row in range(first, first + count):
-        if rows[row, R_STATUS] < DONE:
-            code = max(code, cut_row(s, row))
-            stack[L_STACK, top] = row
-            top += 1
-    while top > 0:
-        top -= 1
-        row = stack[L_STACK, top]
-        b = rows[row, R_BLK]
-        if blk[b, B_NEXT] == -2:
-            blk[b, B_NEXT] = touched
-            touched = b
-        blk[b, B_LEFT] -= 1
-        at = blk[b, B_SUCC] + rows[row, R_SUCC]
-        for e in range(at, at + rows[row, R_NSUCC]):
-            to = blk[b, B_ROW] + s.succ[e]
-            if rows[to, R_STATUS] < DONE:
-                code = max(code, cut_row(s, to))
-                stack[L_STACK, top] = to
-                top += 1
-        if row == blk[b, B_ROW] + blk[b, B_N] - 1:
-            blk[b, B_STATUS] = CUT
-            blk[b, B_END] = s.sc[NOW]
-            e = blk[b, B_DEP]
-            blk[b, B_DEP] = -1
-            while e >= 0:
-                d = s.dep[e, 1]
-                for to in range(blk[d, B_ROW], blk[d, B_ROW] + blk[d, B_N]):
-                    if rows[to, R_STATUS] < DONE:
-                        code = max(code, cut_row(s, to))
-                        stack[L_STACK, top] = to
-                        top += 1
-                nxt = s.dep[e, 0]
-                s.dep[e, 0] = s.sc[DEP_FREE]
-                s.sc[DEP_FREE] = e
-                e = nxt
-    purge(s)
-    return max(code, return_heirlooms(s, touched))
+        code = max(code, push_cut(m, row))
+    while m[CUTS] > 0:
+        m[CUTS] -= 1
+        row = m[m[AT_LIST] + L_STACK * m[LIST] + m[CUTS]]
+        r = m[AT_ROW] + row * ROW_FIELDS
+        line = m[r + R_BLK]
+        b = m[AT_BLOCK] + line * BLOCK_FIELDS
+        if m[b + B_NEXT] == -2:
+            m[b + B_NEXT] = touched
+            touched = line
+        m[b + B_LEFT] -= 1
+        at = m[AT_ARC] + m[b + B_SUCC] + m[r + R_SUCC]
+        for e in range(at, at + m[r + R_NSUCC]):
+            code = max(code, push_cut(m, m[b + B_ROW] + m[e]))
+        if row == m[b + B_ROW] + m[b + B_N] - 1:
+            m[b + B_STATUS] = CUT
+            m[b + B_END] = m[NOW]
+            code = max(code, cut_dependents(m, b))
+    purge(m)
+    return max(code, return_heirlooms(m, touched))
 
 
 @njit(cache=True)
-def return_heirlooms(s, touched):
-    """Undo the takes of done rows whose heir has been cut, in the linked list of blocks `touched`."""
-    rows, blk = s.rows, s.blk
+def cut_dependents(m, b):
+    """The block at `b` is cut: so are the blocks that wait for it. Returns 0 or an error."""
     code = 0
-    while touched >= 0:
-        first = blk[touched, B_ROW]
-        for row in range(first, first + blk[touched, B_N]):
-            if (
-                rows[row, R_HEIR] >= 0
-                and rows[row, R_STATUS] == DONE
-                and rows[first + rows[row, R_HEIR], R_STATUS] == CUT
-            ):
-                code = max(code, undo_take(s, row))
-        nxt = blk[touched, B_NEXT]
-        blk[touched, B_NEXT] = -2
-        touched = nxt
+    e = m[b + B_DEP]
+    m[b + B_DEP] = -1
+    while e >= 0:
+        at = m[AT_DEP] + 2 * e
+        d = m[AT_BLOCK] + m[at + 1] * BLOCK_FIELDS
+        for row in range(m[d + B_ROW], m[d + B_ROW] + m[d + B_N]):
+            code = max(code, push_cut(m, row))
+        after = m[at]
+        m[at] = m[DEP_FREE]
+        m[DEP_FREE] = e
+        e = after
     return code
 
 
 @njit(cache=True)
-def purge(s):
+def return_heirlooms(m, touched):
+    """Undo the takes of done rows whose heir has been cut, in the linked list of blocks `touched`."""
+    code = 0
+    while touched >= 0:
+        b = m[AT_BLOCK] + touched * BLOCK_FIELDS
+        first = m[b + B_ROW]
+        for row in range(first, first + m[b + B_N]):
+            r = m[AT_ROW] + row * ROW_FIELDS
+            heir = m[r + R_HEIR]
+            if heir < 0 or m[r + R_STATUS] != DONE:
+                continue
+            if m[m[AT_ROW] + (first + heir) * ROW_FIELDS + R_STATUS] == CUT:
+                code = max(code, undo_take(m, row))
+        touched = m[b + B_NEXT]
+        m[b + B_NEXT] = -2
+    return code
+
+
+@njit(cache=True)
+def purge(m):
     """Drop cut rows from the queues."""
-    unit, rows = s.unit, s.rows
-    for u in range(unit.shape[0]):
-        n = unit[u, U_HEAP]
-        m = 0
-        for i in range(n):
-            key = s.heap[u, i]
-            if rows[key & KEY_MASK, R_STATUS] == READY:
-                heap_push(s.heap, u, m, key)
-                m += 1
-        unit[u, U_HEAP] = m
-        n = unit[u, U_PARK]
-        m = 0
-        for i in range(n):
-            key = s.park[u, i]
-            if rows[key & KEY_MASK, R_STATUS] == READY:
-                s.park[u, m] = key
-                m += 1
-        unit[u, U_PARK] = m
-        s.sc[PARKED] -= n - m
+    for i in range(m[UNITS] + 1):
+        u = AT_UNIT + i * UNIT_FIELDS
+        at = m[AT_HEAP] + i * m[QUEUE]
+        n = 0
+        for j in range(m[u + U_HEAP]):
+            key = m[at + j]
+            if m[m[AT_ROW] + (key & KEY_MASK) * ROW_FIELDS + R_STATUS] == READY:
+                heap_push(m, at, n, key)
+                n += 1
+        m[u + U_HEAP] = n
+        at = m[AT_PARK] + i * m[QUEUE]
+        n = 0
+        for j in range(m[u + U_PARK]):
+            key = m[at + j]
+            if m[m[AT_ROW] + (key & KEY_MASK) * ROW_FIELDS + R_STATUS] == READY:
+                m[at + n] = key
+                n += 1
+        m[PARKED] -= m[u + U_PARK] - n
+        m[u + U_PARK] = n
 
 
 @njit(cache=True)
-def rate_unit(s, u, rate):
-    """From now on the caps of rows on unit `u` are scaled by ``rate / 2**20``."""
-    s.unit[u, U_RATE] = rate
-    if s.run[X_STATE, u] == IN_FLOW:
-        leave_pools(s, u)
-        place_flow(s, u)
-    elif s.run[X_STATE, u] == HELD:
-        place_flow(s, u)
+def rate_unit(m, i, rate):
+    """From now on the caps of rows on unit number `i` are scaled by ``rate / 2**20``."""
+    m[AT_UNIT + i * UNIT_FIELDS + U_RATE] = rate
+    k = m[AT_SLOT] + i * SLOT_FIELDS
+    if m[k + X_STATE] == IN_FLOW:
+        leave_pools(m, k)
+        place_flow(m, k)
+    elif m[k + X_STATE] == HELD:
+        place_flow(m, k)
 
 
 @njit(cache=True)
-def rate_pool(s, p, rate):
-    """From now on the capacity of pool `p` is scaled by ``rate / 2**20``."""
-    s.pool[p, P_RATE] = rate
-    refresh_capacity(s, p)
+def rate_pool(m, i, rate):
+    """From now on the capacity of pool number `i` is scaled by ``rate / 2**20``."""
+    p = m[AT_POOL] + i * POOL_FIELDS
+    m[p + P_RATE] = rate
+    refresh_capacity(m, p)
 
 
 @njit(cache=True)

@@ -34,7 +34,7 @@ _RULES = {
     edit.BAD_CAP: ("cap {cap} is neither in 0 .. 2**41 nor NO_CAP", RowRangeError),
     edit.BAD_POOL: ("a pool id is unknown", RowRangeError),
     edit.BAD_COEF: ("a coefficient is outside 0 .. 2**41", RowRangeError),
-    edit.BAD_SUM: ("weight {weight} times a coefficient reaches 2**57; use a smaller weight", RowRangeError),
+    edit.BAD_SUM: ("weight {weight} times a coefficient reaches 2**56; use a smaller weight", RowRangeError),
     edit.BAD_CLAIM: ("claimed pool {claim} does not exist", RowRangeError),
     edit.BAD_STREAM: ("stream {stream} is outside 0 .. 7", RowRangeError),
     edit.BAD_STORE: ("a store id is unknown", RowRangeError),
@@ -61,7 +61,7 @@ _COLUMNS = {
 
 def admission_error(s: State, line: int, code: int, label: str) -> SimError:
     """Error for a block that :func:`edit.admit` refused."""
-    index = int(s.sc[core.ERR_ROW])
+    index = int(s.m[core.ERR_ROW])
     row = s.rows[int(s.blk[line, core.B_ROW]) + index]
     text, kind = _RULES[code]
     values = {name: int(row[column]) for name, column in _COLUMNS.items()}
@@ -72,7 +72,7 @@ def admission_error(s: State, line: int, code: int, label: str) -> SimError:
 def kernel_error(sim: Sim, code: int) -> SimError:
     """Error for a code ``E_*`` of the kernels."""
     s, now = sim.window.s, sim.now
-    row, what = int(s.sc[core.ERR_ROW]), int(s.sc[core.ERR_A])
+    row, what = int(s.m[core.ERR_ROW]), int(s.m[core.ERR_A])
     if code == core.E_ROUNDS:
         return ZeroTimeLoopError(
             f"more than {core.MAX_ROUNDS} rounds at {now} ps: processes or rows go in a circle without taking time"
@@ -81,7 +81,7 @@ def kernel_error(sim: Sim, code: int) -> SimError:
         return TimeRangeError(f"the next event after {now} ps lies beyond 2**62 ps: a row flows too slowly")
     if code == core.E_SUM:
         return ShareRangeError(
-            f"pool {sim.pools[what].name!r} at {now} ps: the rows on it reach a sum of weight * coef of 2**57, or are "
+            f"pool {sim.pools[what].name!r} at {now} ps: the rows on it reach a sum of weight * coef of 2**56, or are "
             "more than 511; use smaller weights"
         )
     store = sim.stores[what]
@@ -99,7 +99,7 @@ def deadlock(sim: Sim) -> DeadlockError | None:
     """Error that lists what waits for what, or None if nothing waits."""
     s = sim.window.s
     waiting = [p for p in sim.processes if not p.finished and not p.daemon]
-    rows = np.flatnonzero(s.rows[: int(s.sc[core.ROWS]), core.R_STATUS] < core.DONE)
+    rows = np.flatnonzero(s.rows[: int(s.m[core.ROWS]), core.R_STATUS] < core.DONE)
     if not waiting and not len(rows):
         return None
     processes = [f"{p} waits for {p.waits_for}" for p in waiting]

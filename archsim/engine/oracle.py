@@ -152,8 +152,10 @@ class Oracle:
                 row.status, row.left = FLOW, row.work
                 if row.work > 0:
                     continue
-            if (row.status == FLOW and row.left == 0) or row.status == GIVING:
+            if row.status == FLOW and row.left == 0:
                 changed |= self._finish(row)
+        while sum(self._finish(row) for row in self.all if row.status == GIVING):
+            changed = True
         return changed
 
     def _finish(self, row: Row) -> bool:

@@ -43,8 +43,8 @@ class Player:
 
     def act(self) -> None:
         """Do all actions of this round."""
-        sc = self.sim.window.s.sc
-        here = (int(sc[core.NOW]), int(sc[core.ROUND]))
+        m = self.sim.window.s.m
+        here = (int(m[core.NOW]), int(m[core.ROUND]))
         while self._at < len(self._steps) and self._steps[self._at][:2] <= here:
             step = self._steps[self._at]
             if step[:2] != here:
@@ -54,9 +54,7 @@ class Player:
             try:
                 self._do(step)
             except (IndexError, KeyError) as error:
-                raise ScriptError(
-                    f"action {self._at} at {here} names something this run does not have: {error}"
-                ) from error
+                raise ScriptError(f"action {self._at} at {here} names what this run does not have: {error}") from error
             self._at += 1
 
     def _do(self, step: tuple[int, ...]) -> None:

@@ -61,9 +61,9 @@ class Results:
 
     def make_room(self) -> None:
         """Retire what has ended, once the window is worth it."""
-        if int(self.window.s.sc[core.ROWS]) >= self._retire_at:
+        if int(self.window.s.m[core.ROWS]) >= self._retire_at:
             self.retire()
-            self._retire_at = max(RETIRE_ROWS, 2 * int(self.window.s.sc[core.ROWS]))
+            self._retire_at = max(RETIRE_ROWS, 2 * int(self.window.s.m[core.ROWS]))
 
     def retire(self) -> None:
         """Move blocks that have ended from the window to the logs."""
@@ -116,12 +116,12 @@ class Results:
 
     def drain(self) -> None:
         """Empty the kernel's pool and level logs."""
-        s, sc = self.window.s, self.window.s.sc
+        s, m = self.window.s, self.window.s.m
         for log, table, count in ((self.pools, s.plog, core.POOL_LOG), (self.levels, s.llog, core.LEVEL_LOG)):
-            n = int(sc[count])
+            n = int(m[count])
             if n:
                 log.extend({name: table[:n, i].copy() for i, name in enumerate(log.names)})
-                sc[count] = 0
+                m[count] = 0
 
     def flush(self) -> None:
         """Hand everything that can no longer change to the sink."""
@@ -164,7 +164,7 @@ class Results:
         return np.concatenate((closed, self._lines(self._all_lines())))
 
     def _all_lines(self) -> np.ndarray:
-        return np.arange(int(self.window.s.sc[core.BLOCKS]))
+        return np.arange(int(self.window.s.m[core.BLOCKS]))
 
     def digest(self) -> str:
         """Sha256 over the row, block and note columns as they are now."""

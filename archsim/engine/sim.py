@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from archsim.engine import core, edit, loop, record
+from archsim.engine import core, edit, loop, record, rows
 from archsim.engine.block import Block
 from archsim.engine.errors import (
     BlockShapeError,
@@ -188,12 +188,12 @@ class Sim:
     @property
     def now(self) -> int:
         """Present time, ps."""
-        return int(self.window.s.sc[core.NOW])
+        return int(self.window.s.m[core.NOW])
 
     @property
     def events(self) -> int:
         """Leads and rows ended so far."""
-        return int(self.window.s.sc[core.EVENTS])
+        return int(self.window.s.m[core.EVENTS])
 
     def process(self, generator: Generator[Waitable, Outcome, Any], name: str = "", *, daemon: bool = False) -> Process:
         """Add a process; it runs first in the next notify phase. A daemon may still wait when the run ends."""
@@ -268,26 +268,26 @@ class Sim:
         waits = [window.slot[handle.id] for handle, state in zip(handles, states) if state == "open"]
         index, first = self._next_block, self._next_row
         label_id = self._intern(label, self.labels, self._label_ids)
-        line = window.place(block, priority, (index, int(request), self.now, label_id), waits)
-        code = edit.admit(window.s, line, first)
+        line = window.place(block, (index, int(request), self.now, label_id), waits)
+        code = edit.admit(window.s.m, line, first, priority)
         if code not in (0, edit.GROW_HEAP):
             raise admission_error(window.s, line, code, label)
         window.commit(line, waits)
         if code == edit.GROW_HEAP:
             window.grow_heap()
             if not waits:
-                loop.release_roots(window.s, line)
-        rows = len(block.unit)
-        self._next_block, self._next_row = index + 1, first + rows
-        handle = Handle(self, index, first, rows, label)
+                rows.release_roots(window.s.m, line)
+        size = len(block.unit)
+        self._next_block, self._next_row = index + 1, first + size
+        handle = Handle(self, index, first, size, label)
         self.results.track(handle)
         if self._recorder is not None:
             self._record(record.EMIT, self._recorder.template(block), priority, int(request), label_id, len(handles))
             for other in handles:
                 self._recorder.after.add(other.id)
-        window.s.sc[core.HAPPENED] = 1
+        window.s.m[core.HAPPENED] = 1
         if "cut" in states:
-            self._cut_rows(line, 0, rows)
+            self._cut_rows(line, 0, size)
         return handle
 
     def cut(self, handle: Handle) -> None:
@@ -306,17 +306,17 @@ class Sim:
     def _cut_rows(self, line: int, index: int, count: int) -> None:
         window = self.window
         if self.log == "full":
-            window.reserve_levels(8 * int(window.s.sc[core.ROWS]))
+            window.reserve_levels(8 * int(window.s.m[core.ROWS]))
         s = window.s
-        code = edit.cut(s, int(s.blk[line, core.B_ROW]) + index, count)
+        code = edit.cut(s.m, int(s.blk[line, core.B_ROW]) + index, count)
         self._after_edit(code)
         self._collect()
 
     def _after_edit(self, code: int = 0) -> None:
         """Note that something happened from outside, and raise what went wrong."""
-        sc = self.window.s.sc
-        sc[core.HAPPENED] = 1
-        code = code or int(sc[core.ERR])
+        m = self.window.s.m
+        m[core.HAPPENED] = 1
+        code = code or int(m[core.ERR])
         if code:
             raise kernel_error(self, code)
 
@@ -352,7 +352,7 @@ class Sim:
             uses = np.flatnonzero((block.pool[:, j] >= 0) & (block.coef[:, j] > 0))
             p = block.pool[uses, j]
             mask = (1 << block.stream[uses]) & ~1
-            capacity = s.mixcap[p, mask] * s.pool[p, core.P_RATE] >> core.RATE_BITS
+            capacity = s.mix[p, mask] * s.pool[p, core.P_RATE] >> core.RATE_BITS
             rate[uses] = np.minimum(rate[uses], (capacity << core.COEF_BITS) // block.coef[uses, j])
         stuck = np.flatnonzero((rate == 0) & (block.work > 0))
         if len(stuck):
@@ -375,7 +375,7 @@ class Sim:
             raise RateRangeError(f"rate fraction {rate / (1 << core.RATE_BITS):g} of {name!r} is outside 0 .. 4")
         if pool and self._top_capacity[index] * rate >> core.RATE_BITS >= 1 << 35:
             raise RateRangeError(f"pool {name!r} at {rate / (1 << core.RATE_BITS):g}: its capacity would reach 2**35")
-        (edit.rate_pool if pool else edit.rate_unit)(self.window.s, index, rate)
+        (edit.rate_pool if pool else edit.rate_unit)(self.window.s.m, index, rate)
         self.results.rates.add(self.now, int(pool), index, rate)
         self._record(record.RATE, int(pool), index, rate)
         self._after_edit()
@@ -404,7 +404,7 @@ class Sim:
             )
         if self.log == "full":
             self.window.reserve_levels(1)
-        loop.change_level(self.window.s, index, delta, -1)
+        rows.change_level(self.window.s.m, index, delta, -1)
         self._record(record.ADD, index, delta)
         self._after_edit()
 
@@ -461,7 +461,7 @@ class Sim:
             else:
                 raise kernel_error(self, code)
             stop, stop_round = self._next_timer() if player is None else player.next_stop()
-            code = loop.advance(self.window.s, stop, stop_round, until)
+            code = loop.advance(self.window.s.m, stop, stop_round, until)
         if code == core.IDLE:
             error = deadlock(self)
             if error is not None:
@@ -477,12 +477,12 @@ class Sim:
     def _collect(self) -> None:
         """Fire the waits for rows that have ended and timers that are due."""
         s = self.window.s
-        woken = s.lists[core.L_WOKEN, : int(s.sc[core.WOKEN])]
+        woken = s.lists[core.L_WOKEN, : int(s.m[core.WOKEN])]
         for row in s.rows[woken]:
             kind = "done" if row[core.R_STATUS] == core.DONE else "cut"
             for leaf in self._watchers.pop(int(row[core.R_GID]), ()):
                 leaf.fire(Outcome(kind))
-        s.sc[core.WOKEN] = 0
+        s.m[core.WOKEN] = 0
         while self._timers and self._timers[0][0] <= self.now:
             heapq.heappop(self._timers)[2].fire(Outcome("timer"))
 
@@ -492,7 +492,7 @@ class Sim:
         for process in turn:
             self._resume(process)
         if self._awake:
-            self.window.s.sc[core.CALL] = self.window.s.sc[core.HAPPENED] = 1
+            self.window.s.m[core.CALL] = self.window.s.m[core.HAPPENED] = 1
 
     def _resume(self, process: Process) -> None:
         outcome = None
@@ -562,7 +562,7 @@ class Sim:
     def mix_time(self) -> np.ndarray:
         """Time spent in each stream mix, ps: int64[pools, 256]."""
         s = self.window.s
-        spent = s.mixtime.copy()
+        spent = s.spent.copy()
         spent[np.arange(len(spent)), s.pool[:, core.P_MASK]] += self.now - s.pool[:, core.P_SINCE]
         return spent
 
@@ -602,8 +602,8 @@ class Sim:
 
     def _record(self, kind: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, e: int = 0) -> None:
         if self._recorder is not None:
-            sc = self.window.s.sc
-            self._recorder.actions.add(int(sc[core.NOW]), int(sc[core.ROUND]), kind, a, b, c, d, e)
+            m = self.window.s.m
+            self._recorder.actions.add(int(m[core.NOW]), int(m[core.ROUND]), kind, a, b, c, d, e)
 
 
 def _names(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -10,26 +11,7 @@ from archsim.engine import core
 from archsim.engine.block import Block
 from archsim.engine.errors import BlockShapeError
 
-COLUMNS_1D = (
-    ("unit", core.R_UNIT),
-    ("priority", core.R_PRIO),
-    ("weight", core.R_WEIGHT),
-    ("lead", core.R_LEAD),
-    ("work", core.R_WORK),
-    ("cap", core.R_CAP),
-    ("claim", core.R_CLAIM),
-    ("stream", core.R_STREAM),
-    ("heir", core.R_HEIR),
-    ("op", core.R_OP),
-)
-COLUMNS_2D = (
-    ("pool", core.R_POOL, 4),
-    ("coef", core.R_COEF, 4),
-    ("store", core.R_STORE, 2),
-    ("store_start", core.R_TAKE, 2),
-    ("store_end", core.R_GIVE, 2),
-    ("store_mode", core.R_MODE, 2),
-)
+_WIDTHS = (1, 1, 1, 1, 1, 1, 4, 4, 1, 1, 2, 2, 2, 2, 1, 1)  # of the row columns of a block
 #: Columns of the row log in order, and where they are in the window.
 ROW_LOG = (
     ("row", core.R_GID),
@@ -46,183 +28,248 @@ ROW_LOG = (
     ("done", core.R_DONE),
     ("lead_ps", core.R_LED),
 )
+_ADDRESS = {
+    "pool": core.AT_POOL,
+    "store": core.AT_STORE,
+    "mix": core.AT_MIX,
+    "spent": core.AT_SPENT,
+    "slot": core.AT_SLOT,
+    "time": core.AT_TIME,
+    "active": core.AT_ACTIVE,
+    "todo": core.AT_TODO,
+    "member": core.AT_MEMBER,
+    "lists": core.AT_LIST,
+    "heap": core.AT_HEAP,
+    "park": core.AT_PARK,
+    "dep": core.AT_DEP,
+    "blk": core.AT_BLOCK,
+    "arc": core.AT_ARC,
+    "rows": core.AT_ROW,
+    "plog": core.AT_POOL_LOG,
+    "llog": core.AT_LEVEL_LOG,
+    "stage": core.AT_STAGE,
+}
+_ENTERED = [
+    core.B_ID,
+    core.B_REQUEST,
+    core.B_EMIT,
+    core.B_LABEL,
+    core.B_ROW,
+    core.B_N,
+    core.B_LEFT,
+    core.B_SUCC,
+    core.B_NSUCC,
+    core.B_DEP,
+    core.B_WAIT,
+    core.B_END,
+    core.B_NEXT,
+    core.B_USEFUL,
+    core.B_TOTAL,
+]
 _INT64 = np.dtype(np.int64)
-_FRESH = np.zeros(core.ROW_FIELDS - core.ROW_INPUTS, dtype=np.int64)
-for _column in (core.R_START, core.R_FLOW, core.R_END, core.R_SLOT):
-    _FRESH[_column - core.ROW_INPUTS] = -1
 
 
 class State(NamedTuple):
-    """Arrays of the kernels, all int64 and contiguous; columns are named in :mod:`archsim.engine.core`."""
+    """The engine's memory as named int64 arrays; all are views of ``m``. Fields are named in the core."""
 
-    sc: np.ndarray  # [SCALARS]
-    rows: np.ndarray  # [rows, ROW_FIELDS]
-    blk: np.ndarray  # [blocks, BLOCK_FIELDS]
-    succ: np.ndarray  # successors and roots of blocks, as row indices in the block
-    dep: np.ndarray  # [edges, 2] linked lists: next, block that waits
+    m: np.ndarray  # everything; its first 64 entries are the scalars
     unit: np.ndarray  # [units + 1, UNIT_FIELDS]
-    heap: np.ndarray  # [units + 1, rows] keys of ready rows
-    park: np.ndarray  # [units + 1, rows] keys of ready rows known to be blocked, ascending
     pool: np.ndarray  # [pools, POOL_FIELDS]
-    mixcap: np.ndarray  # [pools, 256]
-    mixtime: np.ndarray  # [pools, 256] ps
-    count: np.ndarray  # [pools, 8] flowing rows by stream
     store: np.ndarray  # [stores, STORE_FIELDS]
-    run: np.ndarray  # [RUN_FIELDS, slots]
-    act: np.ndarray  # [2, slots] flowing slots that draw on pools; scratch
+    mix: np.ndarray  # [pools, 256] capacity by mix mask
+    spent: np.ndarray  # [pools, 256] ps by mix mask
+    slot: np.ndarray  # [slots, SLOT_FIELDS]
+    time: np.ndarray  # [slots] time of the slot's next event
+    active: (
+        np.ndarray
+    )  # [slots] addresses of flowing slots that draw on pools, by the level at which they reach their cap
+    todo: np.ndarray  # [slots] scratch of the solver
+    member: np.ndarray  # [pools, slots] addresses of flowing slots by pool
     lists: np.ndarray  # [LISTS, rows]
+    heap: np.ndarray  # [units + 1, queue] keys of ready rows
+    park: np.ndarray  # [units + 1, queue] keys of ready rows known to be blocked, ascending
+    dep: np.ndarray  # [edges, 2] linked lists: next, block that waits
+    blk: np.ndarray  # [blocks, BLOCK_FIELDS]
+    arc: np.ndarray  # [arcs] successors and roots of blocks, as row indices in the block
+    rows: np.ndarray  # [rows, ROW_FIELDS]
     plog: np.ndarray  # [entries, 5] time, pool, mix, capacity, usage
     llog: np.ndarray  # [entries, 4] time, store, level, row
-
-
-def _table(*shape: int, fill: int = 0) -> np.ndarray:
-    return np.full(shape, fill, dtype=np.int64)
-
-
-def _enlarged(old: np.ndarray, size: int, axis: int, fill: int = 0) -> np.ndarray:
-    shape = list(old.shape)
-    shape[axis] = size
-    new = _table(*shape, fill=fill)
-    new[tuple(slice(0, n) for n in old.shape)] = old
-    return new
+    stage: np.ndarray  # columns of the block that is being admitted, one after the other, then its succ_ptr
 
 
 class Window:
-    """Owner of the :class:`State`: the rows and blocks that are not retired yet, in id order."""
+    """Owner of the memory: the rows and blocks that are not retired yet, in id order."""
 
-    def __init__(self, units: int, mixcap: np.ndarray, levels: np.ndarray, full: bool, step: bool) -> None:
-        pools = len(mixcap)
-        sc = _table(core.SCALARS)
-        sc[core.PHASE], sc[core.DEP_FREE] = core.DISPATCH, -1
-        sc[core.FULL], sc[core.STEP], sc[core.TOP] = int(full), int(step), units
-        unit = _table(units + 1, core.UNIT_FIELDS)
-        unit[:, core.U_ROW], unit[:, core.U_RATE] = -1, 1 << core.RATE_BITS
-        pool = _table(pools, core.POOL_FIELDS)
-        pool[:, core.P_CAP], pool[:, core.P_RATE], pool[:, core.P_CLAIM] = mixcap[:, 0], 1 << core.RATE_BITS, -1
-        self.s = State(
-            sc=sc,
-            rows=_table(1024, core.ROW_FIELDS),
-            blk=_table(64, core.BLOCK_FIELDS),
-            succ=_table(4096),
-            dep=_table(0, 2),
-            unit=unit,
-            heap=_table(units + 1, 64),
-            park=_table(units + 1, 64),
-            pool=pool,
-            mixcap=mixcap,
-            mixtime=_table(pools, 256),
-            count=_table(pools, 8),
-            store=levels,
-            run=_table(core.RUN_FIELDS, units + 8),
-            act=_table(2, units + 8),
-            lists=_table(core.LISTS, 1024 + units + 8),
-            plog=_table(max(1024, 4 * pools) if full else 0, 5),
-            llog=_table(4096 if full else 0, 4),
-        )
-        self.s.run[core.X_ROW], self.s.run[core.X_T] = -1, core.NEVER
+    def __init__(self, units: int, mix: np.ndarray, levels: np.ndarray, full: bool, step: bool) -> None:
+        pools = len(mix)
+        slots, queue, rows = units + 8, 64, 1024
+        self._shapes: dict[str, tuple[int, ...]] = {
+            "unit": (units + 1, core.UNIT_FIELDS),
+            "pool": (pools, core.POOL_FIELDS),
+            "store": (len(levels), core.STORE_FIELDS),
+            "mix": (pools, 256),
+            "spent": (pools, 256),
+            "slot": (slots, core.SLOT_FIELDS),
+            "time": (slots,),
+            "active": (slots,),
+            "todo": (slots,),
+            "member": (pools, slots),
+            "lists": (core.LISTS, rows + slots),
+            "heap": (units + 1, queue),
+            "park": (units + 1, queue),
+            "dep": (16, 2),
+            "blk": (64, core.BLOCK_FIELDS),
+            "arc": (4096,),
+            "rows": (rows, core.ROW_FIELDS),
+            "plog": (max(1024, 4 * pools) if full else 0, 5),
+            "llog": (4096 if full else 0, 4),
+            "stage": (27 * rows,),
+        }
+        self.s = self._layout(np.zeros(core.AT_UNIT, dtype=np.int64))
+        s, m = self.s, self.s.m
+        m[core.PHASE], m[core.FULL], m[core.STEP] = core.DISPATCH, int(full), int(step)
+        m[core.UNITS], m[core.POOLS], m[core.STORES], m[core.TOP] = units, pools, len(levels), units
+        s.unit[:, core.U_ROW], s.unit[:, core.U_RATE] = -1, 1 << core.RATE_BITS
+        s.pool[:, core.P_ID], s.pool[:, core.P_CAP] = np.arange(pools), mix[:, 0]
+        s.pool[:, core.P_RATE], s.pool[:, core.P_CLAIM] = 1 << core.RATE_BITS, -1
+        s.store[:], s.mix[:], s.time[:], s.slot[:, core.X_ROW] = levels, mix, core.NEVER, -1
+        self._chain_deps(0)
         self.slot: dict[int, int] = {}  # block id -> line in blk
 
-    # -- growth ---------------------------------------------------------------------------------------------
+    # -- memory ---------------------------------------------------------------------------------------------
+
+    def _layout(self, scalars: np.ndarray) -> State:
+        """Fresh memory for the present shapes, with its addresses and capacities entered."""
+        m = np.zeros(core.AT_UNIT + sum(math.prod(shape) for shape in self._shapes.values()), dtype=np.int64)
+        m[: core.AT_UNIT] = scalars
+        views, at = {}, core.AT_UNIT
+        for name, shape in self._shapes.items():
+            views[name] = m[at : at + math.prod(shape)].reshape(shape)
+            if name in _ADDRESS:
+                m[_ADDRESS[name]] = at
+            at += math.prod(shape)
+        s = State(m=m, **views)
+        s.slot[:, core.X_TIME] = m[core.AT_TIME] + np.arange(len(s.slot))
+        m[core.SLOTS], m[core.LIST], m[core.QUEUE] = len(s.slot), s.lists.shape[1], s.heap.shape[1]
+        m[core.POOL_ROOM], m[core.LEVEL_ROOM] = len(s.plog), len(s.llog)
+        return s
+
+    def _grow(self, **shapes: tuple[int, ...]) -> None:
+        """Move to a larger memory. Units, pools, stores and slots keep their addresses."""
+        self._shapes.update(shapes)
+        old, new = self.s, self._layout(self.s.m[: core.AT_UNIT])
+        for name, source in zip(State._fields[1:], old[1:]):
+            getattr(new, name)[tuple(slice(0, n) for n in source.shape)] = source
+        new.slot[:, core.X_TIME] = new.m[core.AT_TIME] + np.arange(len(new.slot))
+        for p, members in enumerate(new.member):
+            for i in range(int(new.pool[p, core.P_ROWS])):
+                k = new.slot[(int(members[i]) - int(new.m[core.AT_SLOT])) // core.SLOT_FIELDS]
+                at = int(
+                    np.flatnonzero(k[core.X_POOL : core.X_POOL + 4] == new.m[core.AT_POOL] + p * core.POOL_FIELDS)[0]
+                )
+                k[core.X_PLACE + at] = new.m[core.AT_MEMBER] + p * len(new.slot) + i
+        fresh = slice(len(old.slot), None)
+        new.slot[fresh, core.X_ROW], new.time[fresh] = -1, core.NEVER
+        self.s = new
+        if len(new.dep) > len(old.dep):
+            self._chain_deps(len(old.dep))
+
+    def _chain_deps(self, first: int) -> None:
+        """Put the edges from `first` on into the free list."""
+        s = self.s
+        s.dep[first:, 0] = np.arange(first + 1, len(s.dep) + 1)
+        s.dep[-1, 0] = s.m[core.DEP_FREE] if first else -1
+        s.m[core.DEP_FREE] = first
 
     def grow_run(self) -> None:
         """Make room for at least as many running rows without a unit as are ready."""
         s = self.s
-        last = s.unit[-1]
-        size = 2 * int(s.sc[core.TOP] + last[core.U_HEAP] + last[core.U_PARK])
-        old = s.run.shape[1]
-        run = _enlarged(s.run, size, 1)
-        run[core.X_ROW, old:], run[core.X_T, old:] = -1, core.NEVER
-        lists = s.lists if s.lists.shape[1] >= size else _enlarged(s.lists, size, 1)
-        self.s = s._replace(run=run, act=_enlarged(s.act, size, 1), lists=lists)
+        n = 2 * int(s.m[core.TOP] + s.unit[-1, core.U_HEAP] + s.unit[-1, core.U_PARK])
+        lists = (core.LISTS, max(s.lists.shape[1], n))
+        self._grow(slot=(n, core.SLOT_FIELDS), time=(n,), active=(n,), todo=(n,), member=(len(s.pool), n), lists=lists)
 
     def grow_heap(self) -> None:
         """Make room in the queues for all rows of the busiest unit."""
-        size = 2 * int(self.s.unit[:, core.U_NEED].max())
-        self.s = self.s._replace(heap=_enlarged(self.s.heap, size, 1), park=_enlarged(self.s.park, size, 1))
+        shape = (len(self.s.unit), 2 * int(self.s.unit[:, core.U_NEED].max()))
+        self._grow(heap=shape, park=shape)
 
     def reserve_levels(self, entries: int) -> None:
         """Make room for `entries` more lines in the log of store levels."""
-        need = int(self.s.sc[core.LEVEL_LOG]) + entries
+        need = int(self.s.m[core.LEVEL_LOG]) + entries
         if need > len(self.s.llog):
-            self.s = self.s._replace(llog=_enlarged(self.s.llog, 2 * need, 0))
+            self._grow(llog=(2 * need, 4))
 
-    def reserve(self, rows: int, succs: int, deps: int) -> None:
+    def reserve(self, rows: int, arcs: int, deps: int) -> None:
         """Make room for one more block."""
-        s, sc = self.s, self.s.sc
-        need = int(sc[core.ROWS]) + rows + 1
+        s, m = self.s, self.s.m
+        shapes: dict[str, tuple[int, ...]] = {}
+        need = int(m[core.ROWS]) + rows
         if need > len(s.rows):
             size = max(need, 2 * len(s.rows))
-            lists = s.lists if s.lists.shape[1] >= size else _enlarged(s.lists, size, 1)
-            s = s._replace(rows=_enlarged(s.rows, size, 0), lists=lists)
-        if int(sc[core.SUCCS]) + succs + rows > len(s.succ):
-            s = s._replace(succ=_enlarged(s.succ, 2 * (int(sc[core.SUCCS]) + succs + rows), 0))
-        if int(sc[core.BLOCKS]) >= len(s.blk):
-            s = s._replace(blk=_enlarged(s.blk, 2 * len(s.blk), 0))
-        self.s = s
+            shapes["rows"] = (size, core.ROW_FIELDS)
+            shapes["lists"] = (core.LISTS, max(s.lists.shape[1], size))
+        need = int(m[core.ARCS]) + arcs + rows
+        if need > len(s.arc):
+            shapes["arc"] = (2 * need,)
+        if 27 * rows + 1 > len(s.stage):
+            shapes["stage"] = (54 * rows,)
+        if int(m[core.BLOCKS]) >= len(s.blk):
+            shapes["blk"] = (2 * len(s.blk), core.BLOCK_FIELDS)
+        if shapes:
+            self._grow(**shapes)
         while deps > 0 and self._free_deps(deps) < deps:
-            self._grow_deps()
+            self._grow(dep=(2 * len(self.s.dep), 2))
 
     def _free_deps(self, wanted: int) -> int:
-        n, e = 0, int(self.s.sc[core.DEP_FREE])
+        n, e = 0, int(self.s.m[core.DEP_FREE])
         while e >= 0 and n < wanted:
             n, e = n + 1, int(self.s.dep[e, 0])
         return n
 
-    def _grow_deps(self) -> None:
-        old = len(self.s.dep)
-        dep = _enlarged(self.s.dep, max(16, 2 * old), 0)
-        dep[old:, 0] = np.arange(old + 1, len(dep) + 1)
-        dep[-1, 0] = self.s.sc[core.DEP_FREE]
-        self.s.sc[core.DEP_FREE] = old
-        self.s = self.s._replace(dep=dep)
-
     # -- admission ------------------------------------------------------------------------------------------
 
-    def place(self, block: Block, priority: int, fields: tuple[int, int, int, int], after: list[int]) -> int:
-        """Copy a block's columns into the window; returns its line. ``fields`` = id, request, now, label."""
-        n = len(block.unit)
-        succ, ptr = block.succ, block.succ_ptr
-        for column in block:
-            if column.dtype != _INT64:
-                raise BlockShapeError(f"a column of a block of {n} rows is {column.dtype}; every column must be int64")
-        if n == 0 or len(ptr) != n + 1 or ptr[0] != 0 or ptr[n] != len(succ):
-            raise BlockShapeError(f"block of {n} rows: succ_ptr needs n + 1 entries, from 0 to {len(succ)}, and n > 0")
-        self.reserve(n, len(succ), len(after))
-        s, sc = self.s, self.s.sc
-        first, line, arc = int(sc[core.ROWS]), int(sc[core.BLOCKS]), int(sc[core.SUCCS])
-        view = s.rows[first : first + n]
-        try:
-            for name, column in COLUMNS_1D:
-                view[:, column] = getattr(block, name)
-            for name, column, width in COLUMNS_2D:
-                view[:, column : column + width] = getattr(block, name)
-        except ValueError as error:
-            raise BlockShapeError(f"column {name!r} of a block of {n} rows: {error}") from error
-        if priority:
-            view[:, core.R_PRIO] += priority
-        view[:, core.ROW_INPUTS :] = _FRESH
-        view[:, core.R_SUCC] = ptr[:-1]
-        s.succ[arc : arc + len(succ)] = succ
-        b = s.blk[line]
-        b[:] = 0
-        b[core.B_USEFUL] = b[core.B_TOTAL] = -1
-        b[core.B_ID], b[core.B_REQUEST], b[core.B_EMIT], b[core.B_LABEL] = fields
-        b[core.B_ROW], b[core.B_N], b[core.B_LEFT] = first, n, n
-        b[core.B_SUCC], b[core.B_NSUCC], b[core.B_DEP] = arc, len(succ), -1
-        b[core.B_WAIT], b[core.B_END], b[core.B_NEXT] = len(after), -1, -2
+    def place(self, block: Block, fields: tuple[int, int, int, int], after: list[int]) -> int:
+        """Copy a block's columns to the stage, and enter its line; ``fields`` = id, request, now, label."""
+        n, arcs, ptr = len(block.unit), len(block.succ), block.succ_ptr
+        if n == 0 or len(ptr) != n + 1 or ptr[0] != 0 or ptr[n] != arcs:
+            raise BlockShapeError(f"block of {n} rows: succ_ptr needs n + 1 entries, from 0 to {arcs}, and n > 0")
+        self.reserve(n, arcs, len(after))
+        s, m = self.s, self.s.m
+        line, arc, at = int(m[core.BLOCKS]), int(m[core.ARCS]), int(m[core.AT_STAGE])
+        for column, width in zip(block, _WIDTHS):
+            if column.dtype != _INT64 or column.shape != ((n,) if width == 1 else (n, width)):
+                raise self._bad_column(block)
+            m[at : at + n * width] = column if width == 1 else column.reshape(-1)
+            at += n * width
+        if ptr.dtype != _INT64 or block.succ.dtype != _INT64:
+            raise self._bad_column(block)
+        m[at : at + n + 1] = ptr
+        s.arc[arc : arc + arcs] = block.succ
+        s.blk[line] = 0
+        s.blk[line, _ENTERED] = (*fields, int(m[core.ROWS]), n, n, arc, arcs, -1, len(after), -1, -2, -1, -1)
         return line
+
+    def _bad_column(self, block: Block) -> BlockShapeError:
+        n = len(block.unit)
+        for name, column, width in zip(Block._fields, block, (*_WIDTHS, 0, 0)):
+            shape = (n,) if width == 1 else (n, width)
+            if column.dtype != _INT64:
+                return BlockShapeError(f"column {name!r} of a block of {n} rows is {column.dtype}; it must be int64")
+            if width and column.shape != shape:
+                return BlockShapeError(f"column {name!r} of a block of {n} rows has shape {column.shape}, not {shape}")
+        return BlockShapeError(f"block of {n} rows is malformed")
 
     def commit(self, line: int, after: list[int]) -> None:
         """Count the placed block in and hang it on the blocks it waits for (lines)."""
-        s, sc = self.s, self.s.sc
+        s, m = self.s, self.s.m
         b = s.blk[line]
-        sc[core.ROWS] += b[core.B_N]
-        sc[core.SUCCS] = b[core.B_ROOT] + b[core.B_NROOT]
-        sc[core.BLOCKS] += 1
+        m[core.ROWS] += b[core.B_N]
+        m[core.ARCS] = b[core.B_ROOT] + b[core.B_NROOT]
+        m[core.BLOCKS] += 1
         self.slot[int(b[core.B_ID])] = line
         for other in after:
-            e = int(sc[core.DEP_FREE])
-            sc[core.DEP_FREE] = s.dep[e, 0]
+            e = int(m[core.DEP_FREE])
+            m[core.DEP_FREE] = s.dep[e, 0]
             s.dep[e, 0], s.dep[e, 1] = s.blk[other, core.B_DEP], line
             s.blk[other, core.B_DEP] = e
 
@@ -230,14 +277,14 @@ class Window:
 
     def finished(self) -> np.ndarray:
         """Lines of blocks none of whose rows can change any more."""
-        return np.flatnonzero(self.s.blk[: int(self.s.sc[core.BLOCKS]), core.B_LEFT] == 0)
+        return np.flatnonzero(self.s.blk[: int(self.s.m[core.BLOCKS]), core.B_LEFT] == 0)
 
     def row_log(self, lines: np.ndarray) -> dict[str, np.ndarray]:
         """Row columns (:data:`ROW_LOG`) of the blocks in `lines`, in id order."""
         s = self.s
         counts = s.blk[lines, core.B_N]
-        if len(lines) == int(s.sc[core.BLOCKS]):
-            table = s.rows[: int(s.sc[core.ROWS])]
+        if len(lines) == int(s.m[core.BLOCKS]):
+            table = s.rows[: int(s.m[core.ROWS])]
         else:
             starts = s.blk[lines, core.B_ROW]
             offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
@@ -252,9 +299,9 @@ class Window:
 
     def _running_progress(self, out: dict[str, np.ndarray]) -> None:
         """Fill in work and lead of rows that still run."""
-        s, now = self.s, int(self.s.sc[core.NOW])
+        s, now = self.s, int(self.s.m[core.NOW])
         for i in np.flatnonzero(out["status"] == 3):
-            row = np.searchsorted(s.rows[: int(s.sc[core.ROWS]), core.R_GID], out["row"][i])
+            row = np.searchsorted(s.rows[: int(s.m[core.ROWS]), core.R_GID], out["row"][i])
             out["done"][i] = self.done(int(row))
             if out["flow_ps"][i] < 0:
                 out["lead_ps"][i] = now - out["start_ps"][i]
@@ -268,13 +315,13 @@ class Window:
         if status != core.FLOW:
             return int(s.rows[row, core.R_DONE])
         k = int(s.rows[row, core.R_SLOT])
-        rate, last = int(s.run[core.X_RATE, k]), int(s.run[core.X_LAST, k])
-        return int(s.rows[row, core.R_WORK]) - int(s.run[core.X_REM, k]) + rate * (int(s.sc[core.NOW]) - last)
+        rate, last = int(s.slot[k, core.X_RATE]), int(s.slot[k, core.X_LAST])
+        return int(s.rows[row, core.R_WORK]) - int(s.slot[k, core.X_REM]) + rate * (int(s.m[core.NOW]) - last)
 
     def compact(self, drop: np.ndarray) -> None:
         """Remove the blocks in `drop` (lines) and renumber what refers to rows and blocks; order is kept."""
-        s, sc = self.s, self.s.sc
-        blocks, rows = int(sc[core.BLOCKS]), int(sc[core.ROWS])
+        s, m = self.s, self.s.m
+        blocks, rows = int(m[core.BLOCKS]), int(m[core.ROWS])
         keep = np.ones(blocks, dtype=bool)
         keep[drop] = False
         counts = s.blk[:blocks, core.B_N]
@@ -285,7 +332,7 @@ class Window:
         new_line = np.cumsum(keep) - 1
         live, lines, links = int(keep_rows.sum()), int(keep.sum()), int(keep_arcs.sum())
         s.rows[:live] = s.rows[:rows][keep_rows]
-        s.succ[:links] = s.succ[: len(keep_arcs)][keep_arcs]
+        s.arc[:links] = s.arc[: len(keep_arcs)][keep_arcs]
         s.blk[:lines] = s.blk[:blocks][keep]
         b = s.blk[:lines]
         b[:, core.B_ROW] = np.concatenate(([0], np.cumsum(b[:, core.B_N])[:-1]))[:lines]
@@ -293,24 +340,22 @@ class Window:
         b[:, core.B_SUCC] = np.concatenate(([0], np.cumsum(total)[:-1]))[:lines]
         b[:, core.B_ROOT] = b[:, core.B_SUCC] + b[:, core.B_NSUCC]
         s.rows[:live, core.R_BLK] = np.repeat(np.arange(lines), b[:, core.B_N])
-        sc[core.ROWS], sc[core.BLOCKS], sc[core.SUCCS] = live, lines, links
+        m[core.ROWS], m[core.BLOCKS], m[core.ARCS] = live, lines, links
         self._renumber(new_row, new_line)
         self.slot = {int(i): line for line, i in enumerate(b[:, core.B_ID])}
 
     def _renumber(self, new_row: np.ndarray, new_line: np.ndarray) -> None:
         s = self.s
-        for table, column in ((s.unit, core.U_ROW), (s.pool, core.P_CLAIM)):
+        for table, column in ((s.unit, core.U_ROW), (s.pool, core.P_CLAIM), (s.slot, core.X_ROW)):
             held = table[:, column] >= 0
             table[held, column] = new_row[table[held, column]]
-        held = s.run[core.X_ROW] >= 0
-        s.run[core.X_ROW, held] = new_row[s.run[core.X_ROW, held]]
-        waits = int(s.sc[core.WAITS])
+        waits = int(s.m[core.WAITS])
         s.lists[core.L_WAIT, :waits] = new_row[s.lists[core.L_WAIT, :waits]]
         for queue, size in ((s.heap, core.U_HEAP), (s.park, core.U_PARK)):
             for u in np.flatnonzero(s.unit[:, size]):
                 keys = queue[u, : s.unit[u, size]]
                 keys[:] = (keys & ~core.KEY_MASK) + new_row[keys & core.KEY_MASK]
-        for head in s.blk[: int(s.sc[core.BLOCKS]), core.B_DEP]:
+        for head in s.blk[: int(s.m[core.BLOCKS]), core.B_DEP]:
             e = int(head)
             while e >= 0:
                 s.dep[e, 1] = new_line[s.dep[e, 1]]

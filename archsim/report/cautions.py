@@ -15,8 +15,8 @@ def cautions(trace: Trace) -> Iterator[str]:
     target = manifest["config"]["job"]["target"] if "job" in manifest["config"] else "the simulated model"
     if origin == "recorded-proxy":
         yield (
-            f"acceptance is a proxy, recorded from {whose} and not from {target} and its draft ({stream['label']}); for a "
-            "published level take a synthetic stream of the pair"
+            f"acceptance is a proxy, recorded from {whose} and not from {target} and its draft ({stream['label']}); "
+            "for a published level take a synthetic stream of the pair"
         )
     elif origin == "synthetic-proxy":
         yield f"acceptance is a proxy: it is that of {whose}, not of {target} and its draft ({stream['label']})"
