@@ -109,9 +109,20 @@ def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
         tokens=spec.tokens,
         acceptance=spec.acceptance,
     )
+    check_models(schedule, resolved.data["schedule"]["name"], models)
     check_features(schedule, resolved.data["schedule"]["name"], stream)
     job = Job(spec, system, models, schedule, stream)
     return system, schedule, job
+
+
+def check_models(schedule: Any, name: str, models: Mapping[str, ModelSpec]) -> None:
+    """Refuse a model whose attention is not of the kind that the schedule decodes with."""
+    for role, model in models.items():
+        if role in schedule.roles and model.causal != schedule.causal:
+            kind = ("bidirectional", "causal")
+            raise InputError(
+                f"schedule {name} decodes {kind[schedule.causal]} models; {model.name} ({role}) is {kind[model.causal]}"
+            )
 
 
 def check_features(schedule: Any, name: str, stream: DecisionStream) -> None:

@@ -14,6 +14,9 @@ from archsim import registry, units
 from archsim.config import InputError, Source
 from archsim.device import STREAMS, Binding, Cost, Device, OpKind, Pool, Store, Unit
 
+#: Largest capacity of a pool in the engine's fixed point.
+POOL_LIMIT = 1 << 35
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -49,6 +52,8 @@ class System:
         self.units: list[Unit] = _collect(self.devices.values(), "units")
         self.pools: list[Pool] = _collect(self.devices.values(), "pools")
         self.stores: list[Store] = _collect(self.devices.values(), "stores")
+        for pool in self.pools:
+            _check_range(name, pool)
         self.binding = Binding(
             {unit.name: i for i, unit in enumerate(self.units)},
             {pool.name: i for i, pool in enumerate(self.pools)},
@@ -137,6 +142,17 @@ def mix_masks(pool: Pool) -> dict[int, int]:
         mask = sum(1 << STREAMS.index(stream) for stream in streams)
         masks[mask] = pool_fixed(pool, capacity)
     return masks
+
+
+def _check_range(system: str, pool: Pool) -> None:
+    """Refuse capacities that the engine's fixed point cannot hold."""
+    for capacity in (pool.capacity, *pool.mix.values()):
+        if not 0 < pool_fixed(pool, capacity) < POOL_LIMIT:
+            most = units.bytes_per_s_from(POOL_LIMIT) if pool.unit == "bytes/s" else POOL_LIMIT / units.WORK_ONE
+            raise InputError(
+                f"system {system!r}: pool {pool.name} of {capacity:.4g} {pool.unit} is outside what the engine holds "
+                f"(below {most:.4g}); change system.{pool.name.partition('.')[0]}"
+            )
 
 
 def _collect(devices: Iterable[Device], what: str) -> list[Any]:

@@ -25,6 +25,8 @@ class Schedule:
     #: Model roles the schedule needs.
     roles: ClassVar[tuple[str, ...]] = ("target",)
 
+    #: Whether the models decode left to right (else they denoise, with bidirectional attention).
+    causal: ClassVar[bool] = True
     #: Kinds of stream data the schedule can decode by (one of them is enough).
     features: ClassVar[tuple[str, ...]] = ("chain", "tree", "steps")
 

@@ -72,6 +72,7 @@ class Job:
         self.runtime = Runtime(self.planner, kv_bytes)
         self.footprint = self._footprint()
         self._check_memory()
+        self._check_context(rows)
         self.sim: Sim | None = None
         self.request = -1
         self.position = 0
@@ -136,6 +137,15 @@ class Job:
                     f"the job needs {units.show(need, 'B')} of {device} and {self.system.name} has "
                     f"{units.show(store.capacity, 'B')} ({listed}); lower job.tokens, job.dram_fraction or the ring, "
                     "or choose a smaller model"
+                )
+
+    def _check_context(self, rows: int) -> None:
+        for role in self.placements:
+            model = self.models[role]
+            if rows > model.max_position:
+                raise InputError(
+                    f"the longest request needs {rows} positions (prompt, output and drafts) and {model.name} has "
+                    f"{model.max_position}; lower job.tokens or job.prompt_tokens"
                 )
 
     def store_levels(self) -> dict[str, int]:

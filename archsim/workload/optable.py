@@ -75,6 +75,7 @@ class OpTable:
         except ValueError as error:
             shape = ", ".join(f"{column} = {int(getattr(ops, column)[0])}" for column in _SHAPE)
             raise InputError(f"{role}: {name} ({shape}) cannot run on {device.name}: {error}") from None
+        self._check_range(device, role, name, rows)
         n = len(rows.unit)
         first = len(self._entries)
         kind = OpKind(int(ops.kind[0])).name.lower()
@@ -93,6 +94,16 @@ class OpTable:
         return Lowered(
             op, rows.unit, rows.weight, rows.lead, rows.work, rows.cap, rows.pool, rows.coef, rows.claim, rows.stream
         )
+
+    @staticmethod
+    def _check_range(device: Device, role: str, name: str, rows: Rows) -> None:
+        """Refuse rows that the engine's fixed point cannot hold, naming the device whose numbers gave them."""
+        for what, column, limit in (("bytes in flight", rows.weight, 1 << 30), ("draw on a pool", rows.coef, 1 << 41)):
+            if int(column.max()) >= limit:
+                raise InputError(
+                    f"{role}: {name} on {device.name} has a {what} that the engine cannot hold; a number of "
+                    f"system.{device.name} is out of all proportion to the others"
+                )
 
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Tables ``ops``, ``counts`` and ``draws`` of the trace."""

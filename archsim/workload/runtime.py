@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from archsim.config import InputError
 from archsim.device import Device, OpKind, make_ops
 from archsim.engine.sim import Block
+from archsim.units import show
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Placement, Planner, row_block
 
@@ -49,6 +51,11 @@ class Runtime:
         room = device.window_bytes - sum(mapped.values())
         calls = size = kept = 0
         for name, length in self._buffers[role].items():
+            if length > device.window_bytes:
+                raise InputError(
+                    f"{role}: buffer {name} of {show(length, 'B')} does not fit the address window of {device.name}, "
+                    f"{show(device.window_bytes, 'B')}; raise system.{device.name}.window_bytes"
+                )
             if f"{role}.{name}" in mapped:
                 continue
             calls, size = calls + 1, size + length

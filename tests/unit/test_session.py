@@ -191,3 +191,29 @@ def test_a_whole_dram_budget_streams_nothing():
     summary = run(load(system="oneplus_12", schedule="chain_sd", job=job), trace="off").summary
     assert summary["bytes"].get("flash_read", 0) == 0
     assert "io" not in summary["phases"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "job", "sets", "message"),
+    [
+        ("resident_ar", {"target": "llada-8b"}, (), "schedule resident_ar decodes causal models; llada-8b (target) is"),
+        ("chain_sd", {"draft": "dream-7b"}, (), "schedule chain_sd decodes causal models; dream-7b (draft) is"),
+        (
+            "flash_ar",
+            {"target": "opt-1.3b", "tokens": 2500},
+            (),
+            "positions (prompt, output and drafts) and opt-1.3b has",
+        ),
+        ("flash_ar", {}, ("system.npu.window_bytes=1 kB",), "does not fit the address window of npu"),
+        ("flash_ar", {}, ("system.npu.vtcm_bytes=1 KiB",), "vtcm_bytes 1024 is below 7424"),
+        ("flash_ar", {}, ("system.npu.hvx_contexts=1000",), "pool npu.hvx of 1000 contexts is outside"),
+        ("flash_ar", {}, ("system.npu.dma_bytes_per_s=1000 TB/s",), "pool npu.dma of 1e+15 bytes/s is outside"),
+        ("flash_ar", {}, ("system.flash.inflight_bytes=1 GiB",), "layer.load on flash has a bytes in flight"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_it_runs(schedule, job, sets, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as raised:
+        run(load(system="oneplus_12", schedule=schedule, job={**JOB, **job}, sets=sets))
+    assert message in str(raised.value)
+    assert list(tmp_path.iterdir()) == []

@@ -149,7 +149,10 @@ class NpuSpec(BaseModel):
         return rows
 
     @model_validator(mode="after")
-    def _gemv_holds_its_mac(self) -> NpuSpec:
+    def _parts_agree(self) -> NpuSpec:
+        least = self.tile_buffers * (640 + 2048) + 2048
+        if self.vtcm_bytes < least:
+            raise ValueError(f"vtcm_bytes {self.vtcm_bytes} is below {least}, the tile buffers and one output tile")
         if self.gemv_cycles <= self.mac_cycles:
             raise ValueError(f"gemv_cycles {self.gemv_cycles} must be above mac_cycles {self.mac_cycles}")
         return self
