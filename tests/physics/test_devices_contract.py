@@ -5,13 +5,13 @@ import time
 import numpy as np
 import pytest
 
-from archsim.config import load_config
+from archsim.config import load_config, names
 from archsim.device import Cost, DType, OpKind, Ops, dtype_bytes, make_ops
 from archsim.system import System
 
-MACHINE = load_config("system", "oneplus_12")
-SYSTEM = System.from_data(MACHINE.data, MACHINE.sources)
-WORKERS = [name for name, device in SYSTEM.devices.items() if device.ops]
+MACHINES = {name: load_config("system", name) for name in names("system")}
+SYSTEMS = {name: System.from_data(machine.data, machine.sources) for name, machine in MACHINES.items()}
+MACHINE, SYSTEM = MACHINES["oneplus_12"], SYSTEMS["oneplus_12"]
 
 
 def entry(kind, m=6, k=1024, n=512, **more):
@@ -38,24 +38,29 @@ def alone_ps(rows):
     return int((rows.lead + -(-rows.work // rows.cap)).sum())
 
 
-CASES = [(name, kind) for name in WORKERS for kind in sorted(SYSTEM.devices[name].ops)]
+CASES = [
+    (machine, name, kind)
+    for machine, system in SYSTEMS.items()
+    for name, device in system.devices.items()
+    for kind in sorted(device.ops)
+]
 
 
 def test_the_machine_has_the_devices_and_names_it_should():
     assert list(SYSTEM.devices) == ["flash", "dram", "cpu", "npu", "rails"]
     assert {unit.name for unit in SYSTEM.units} == {"flash.queue", "cpu.compute", "cpu.control", "cpu.copy", "npu.core"}
     assert all(unit.quantum for unit in SYSTEM.units)
-    names = {pool.name for pool in SYSTEM.pools}
-    assert names == {"flash.link", "dram.bandwidth", "cpu.cores", "cpu.bandwidth", "npu.hvx", "npu.dma"}
+    pools = {pool.name for pool in SYSTEM.pools}
+    assert pools == {"flash.link", "dram.bandwidth", "cpu.cores", "cpu.bandwidth", "npu.hvx", "npu.dma"}
     stores = {store.name for store in SYSTEM.stores}
     assert stores == {"flash.capacity", "dram.capacity", "npu.vtcm", "npu.window"}
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
-def test_every_action_counted_is_priced(name, kind):
-    energy = SYSTEM.prices().energy_pj
+@pytest.mark.parametrize(("machine", "name", "kind"), CASES)
+def test_every_action_counted_is_priced(machine, name, kind):
+    energy = SYSTEMS[machine].prices().energy_pj
     for m in (1, 6):
-        rows = SYSTEM.devices[name].lower(make_ops([entry(kind, m)]))
+        rows = SYSTEMS[machine].devices[name].lower(make_ops([entry(kind, m)]))
         assert set(rows.actions) <= set(energy)
         assert (rows.counts >= 0).all()
         assert rows.counts.any()
@@ -63,7 +68,7 @@ def test_every_action_counted_is_priced(name, kind):
 
 def test_every_action_priced_is_counted_by_something():
     seen = set()
-    for name, kind in CASES:
+    for name, kind in sorted({(name, kind) for machine, name, kind in CASES if machine == "oneplus_12"}):
         for sets in ((), ("system.npu.policy_many=static_graph",)):
             data = load_config("system", "oneplus_12", sets=sets)
             device = System.from_data(data.data).devices[name]
@@ -97,11 +102,11 @@ def test_every_number_of_the_parts_has_a_source():
                 assert all(source.text for source in found), (name, field)
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
-def test_lowering_is_pure(name, kind):
+@pytest.mark.parametrize(("machine", "name", "kind"), CASES)
+def test_lowering_is_pure(machine, name, kind):
     ops = make_ops([entry(kind, 1), entry(kind, 6), entry(kind, 1)])
     before = Ops(*(column.copy() for column in ops))
-    first, second = (SYSTEM.devices[name].lower(ops) for _ in range(2))
+    first, second = (SYSTEMS[machine].devices[name].lower(ops) for _ in range(2))
     for column in type(first)._fields:
         assert np.array_equal(getattr(first, column), getattr(second, column))
     assert all(np.array_equal(a, b) for a, b in zip(ops, before))
@@ -110,29 +115,29 @@ def test_lowering_is_pure(name, kind):
         assert np.array_equal(getattr(first, column)[0], getattr(first, column)[2])
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
-def test_split_operators_conserve_and_converge(name, kind):
-    device = SYSTEM.devices[name]
+@pytest.mark.parametrize(("machine", "name", "kind"), CASES)
+def test_split_operators_conserve_and_converge(machine, name, kind):
+    device = SYSTEMS[machine].devices[name]
     whole = device.lower(make_ops([entry(kind)]))
     for parts in (4, 16, 64):
         split = device.lower(make_ops([entry(kind, parts=parts)]))
         assert split.op.size == parts
         assert split.lead.sum() == whole.lead.sum()
         assert split.counts.sum(axis=0).tolist() == whole.counts.sum(axis=0).tolist()
-        if whole.pool[0, 0] == SYSTEM.binding.pool("dram.bandwidth"):
+        if whole.pool[0, 0] == SYSTEMS[machine].binding.pool("dram.bandwidth"):
             assert split.work.sum() == whole.work.sum()
         assert alone_ps(split) == pytest.approx(alone_ps(whole), rel=2e-3)
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
-def test_bytes_flow_through_the_pools_of_the_device_and_of_dram(name, kind):
-    rows = SYSTEM.devices[name].lower(make_ops([entry(kind)]))
+@pytest.mark.parametrize(("machine", "name", "kind"), CASES)
+def test_bytes_flow_through_the_pools_of_the_device_and_of_dram(machine, name, kind):
+    rows = SYSTEMS[machine].devices[name].lower(make_ops([entry(kind)]))
     bits = {action: int(count) for action, count in zip(rows.actions, rows.counts.sum(axis=0))}
     moved = (bits.get("dram.read_bits", 0) + bits.get("dram.write_bits", 0)) // 8
     assert bits.get("dram.io_bits", 0) == 8 * moved
     if moved:
         assert rows.work.sum() >> 28 == moved
-        assert rows.pool[0, 0] == SYSTEM.binding.pool("dram.bandwidth")
+        assert rows.pool[0, 0] == SYSTEMS[machine].binding.pool("dram.bandwidth")
         assert rows.coef[0, 0] == 1 << 20
     for pool, coef in zip(rows.pool[0], rows.coef[0]):
         assert (pool < 0) == (coef == 0)
@@ -142,14 +147,14 @@ def test_no_row_asks_a_pool_for_more_than_it_has():
     """A row alone runs at its cap, so its duration is what the device planned."""
     from archsim.system import pool_fixed
 
-    for name, kind in CASES:
-        rows = SYSTEM.devices[name].lower(make_ops([entry(kind, m, 4096, 4096) for m in (1, 6, 128)]))
+    for machine, name, kind in CASES:
+        rows = SYSTEMS[machine].devices[name].lower(make_ops([entry(kind, m, 4096, 4096) for m in (1, 6, 128)]))
         for cap, pools, coefs in zip(rows.cap.tolist(), rows.pool.tolist(), rows.coef.tolist()):
             for pool, coef in zip(pools, coefs):
                 if pool >= 0:
                     asked = -(-cap * coef >> 20)
-                    capacity = pool_fixed(SYSTEM.pools[pool], SYSTEM.pools[pool].capacity)
-                    assert asked <= capacity + 1, (name, kind, SYSTEM.pools[pool].name)
+                    capacity = pool_fixed(SYSTEMS[machine].pools[pool], SYSTEMS[machine].pools[pool].capacity)
+                    assert asked <= capacity + 1, (name, kind, SYSTEMS[machine].pools[pool].name)
 
 
 def test_swapping_the_flash_part_changes_the_load_only():
