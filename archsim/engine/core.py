@@ -42,8 +42,8 @@ MARGIN = 8  # levels are quotients of three roundings: two of them this many ulp
 (ROWS, BLOCKS, ARCS, DEP_FREE, CUTS) = range(25, 30)
 (UNITS, POOLS, STORES, QUEUE, LIST, POOL_ROOM, LEVEL_ROOM, SLOTS) = range(30, 38)  # numbers and capacities
 # addresses of the regions
-(AT_POOL, AT_STORE, AT_MIX, AT_SPENT, AT_SLOT, AT_TIME, AT_ACTIVE, AT_TODO, AT_MEMBER, AT_LIST) = range(38, 48)
-(AT_HEAP, AT_PARK, AT_DEP, AT_BLOCK, AT_ARC, AT_ROW, AT_POOL_LOG, AT_LEVEL_LOG, AT_STAGE) = range(48, 57)
+(AT_POOL, AT_STORE, AT_MIX, AT_SPENT, AT_SLOT, AT_TIME, AT_ACTIVE, AT_FROZEN, AT_MEMBER, AT_LIST) = range(38, 48)
+(AT_HEAP, AT_PARK, AT_DEP, AT_BLOCK, AT_ARC, AT_ROW, AT_POOL_LOG, AT_LEVEL_LOG, AT_STAGE, AT_FILL) = range(48, 58)
 AT_UNIT = 64  # the region of units follows the scalars
 COMPLETE, DISPATCH = 0, 1  # values of PHASE
 
@@ -64,14 +64,15 @@ UNDONE = 2  # bit of R_WATCH: the take was given back; bit 1: somebody waits for
 (U_ROW, U_HEAP, U_PARK, U_WANT, U_RECHECK, U_MASK, U_RATE, U_BUSY, U_NEED, U_ID, UNIT_FIELDS) = range(11)
 
 # pools, stores
-(P_CAP, P_W, P_DEMAND, P_MASK, P_RATE, P_SINCE, P_CLAIM, P_LEFT, P_LOAD, P_LEVEL, P_ID, P_ROWS) = range(12)
-(P_COUNT, POOL_FIELDS) = (12, 20)  # P_COUNT: flowing rows by stream
+(P_CAP, P_W, P_DEMAND, P_MASK, P_RATE, P_SINCE, P_CLAIM, P_ID, P_ROWS) = range(9)
+(P_COUNT, POOL_FIELDS) = (9, 17)  # P_COUNT: flowing rows by stream
 (S_LEVEL, S_CAP, STORE_FIELDS) = range(3)
 
 # slots: rows in lead or in flow; slot = unit, further slots for rows without a unit
 (X_ROW, X_STATE, X_RATE, X_REM, X_LAST, X_CAP, X_W, X_MASK, X_KEY, X_NP, X_NEW, X_TIME) = range(12)
-(X_POOL, X_COEF, X_WC, X_DEMAND, X_PLACE, SLOT_FIELDS) = (12, 16, 20, 24, 28, 32)
-# X_TIME, X_POOL: addresses; X_PLACE: address in the pool's list of rows; X_KEY: level at which the cap is reached
+(X_POOL, X_COEF, X_WC, X_DEMAND, X_PLACE, X_FILL, SLOT_FIELDS) = (12, 16, 20, 24, 28, 32, 36)
+# X_TIME, X_POOL: addresses; X_PLACE: address in the pool's list of rows; X_FILL: in the solver's scratch
+# X_KEY: level at which the cap is reached
 EMPTY, IN_LEAD, IN_FLOW, HELD = range(4)  # values of X_STATE; HELD: share 0 by a claim or a stopped unit
 
 # lists of rows
@@ -304,6 +305,7 @@ def begin_flow(m, k):
             if i == n:
                 m[k + X_POOL + n] = p
                 m[k + X_COEF + n] = 0
+                m[k + X_FILL + n] = m[AT_FILL] + m[p + P_ID]
                 mask |= 1 << m[p + P_ID]
                 n += 1
             m[k + X_COEF + i] += coef
@@ -357,38 +359,39 @@ def floor_share(w, left, load, guess):
 
 
 @njit(cache=True)
-def lowest_pool(m, tight):
-    """Pool of the mask `tight` with the lowest exact level left / load, lowest id among equals; -1 if none has rows."""
-    p = m[AT_POOL]
+def lowest_pool(m):
+    """Number of the pool with the lowest exact level left / load, the lower among equals; -1 if no row is left."""
+    pools = m[POOLS]
+    left, load, level = m[AT_FILL], m[AT_FILL] + pools, m[AT_FILL] + 2 * pools
+    lowest = NO_LEVEL
+    for i in range(pools):
+        n = m[load + i]
+        x = ordered(float(m[left + i]) / float(max(n, 1)))
+        x = x if n > 0 else NO_LEVEL
+        m[level + i] = x
+        lowest = min(lowest, x)
+    if lowest == NO_LEVEL:
+        return -1
     best = -1
-    level = NO_LEVEL
-    while tight != 0:
-        if tight & 1 != 0 and m[p + P_LOAD] > 0:
-            x = m[p + P_LEVEL]
-            if x < 0:
-                x = ordered(float(m[p + P_LEFT]) / float(m[p + P_LOAD]))
-                m[p + P_LEVEL] = x
-            if x < level - MARGIN:
-                best, level = p, x
-            elif x <= level + MARGIN:
-                d = int(m[p + P_LEFT]) * int(m[best + P_LOAD]) - int(m[best + P_LEFT]) * int(m[p + P_LOAD])
-                if d < 0:
-                    best, level = p, x
-        tight >>= 1
-        p += POOL_FIELDS
+    for i in range(pools):
+        if m[level + i] > lowest + MARGIN:
+            continue
+        if best < 0 or int(m[left + i]) * int(m[load + best]) - int(m[left + best]) * int(m[load + i]) < 0:
+            best = i
     return best
 
 
 @njit(cache=True)
-def fill(m, tight):
-    """Raise the level until every row that draws on a pool of the mask `tight` is frozen at its new rate."""
+def fill(m):
+    """Raise the level until all rows that draw on a pool with a load are frozen at their new rate."""
+    pools = m[POOLS]
     first, end = m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]
-    frozen = m[AT_TODO]
+    frozen = m[AT_FROZEN]
     while True:
-        best = lowest_pool(m, tight)
+        best = lowest_pool(m)
         if best < 0:
             return
-        bits, left, load = m[best + P_LEVEL], m[best + P_LEFT], m[best + P_LOAD]
+        left, load, bits = m[m[AT_FILL] + best], m[m[AT_FILL] + pools + best], m[m[AT_FILL] + 2 * pools + best]
         level = as_level(bits)
         n = 0
         while first < end and m[m[first] + X_NEW] >= 0:
@@ -404,21 +407,21 @@ def fill(m, tight):
                     m[frozen + n] = k
                     n += 1
         if n == 0:
-            members = m[AT_MEMBER] + m[best + P_ID] * m[SLOTS]
-            for a in range(members, members + m[best + P_ROWS]):
+            members = m[AT_MEMBER] + best * m[SLOTS]
+            for a in range(members, members + m[m[AT_POOL] + best * POOL_FIELDS + P_ROWS]):
                 k = m[a]
-                if m[k + X_NEW] < 0:
-                    w = m[k + X_W]
-                    m[k + X_NEW] = floor_share(w, left, load, float(w) * level)
-                    m[frozen + n] = k
-                    n += 1
+                w, old = m[k + X_W], m[k + X_NEW]
+                rate = floor_share(w, left, load, float(w) * level)
+                m[k + X_NEW] = rate if old < 0 else old
+                m[frozen + n] = k
+                n += 1 if old < 0 else 0
         for a in range(frozen, frozen + n):  # their draw is taken out of their pools
             k = m[a]
+            rate = m[k + X_NEW]
             for j in range(m[k + X_NP]):
-                p = m[k + X_POOL + j]
-                m[p + P_LEFT] -= m[k + X_COEF + j] * m[k + X_NEW]
-                m[p + P_LOAD] -= m[k + X_WC + j]
-                m[p + P_LEVEL] = -1
+                at = m[k + X_FILL + j]
+                m[at] -= m[k + X_COEF + j] * rate
+                m[at + pools] -= m[k + X_WC + j]
 
 
 @njit(cache=True)
@@ -427,19 +430,20 @@ def solve(m):
     m[DIRTY] = 0
     tight = 0
     p = m[AT_POOL]
+    at = m[AT_FILL]
     for i in range(m[POOLS]):
         left = m[p + P_CAP] << COEF_BITS
+        m[at + i] = left
+        m[at + m[POOLS] + i] = 0  # a pool that cannot fill takes no part
         if m[p + P_DEMAND] > min(left, MAX_DEMAND - 1):
+            m[at + m[POOLS] + i] = m[p + P_W]
             tight |= 1 << i
-        m[p + P_LEFT] = left
-        m[p + P_LOAD] = m[p + P_W]
-        m[p + P_LEVEL] = -1
         p += POOL_FIELDS
     for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
         k = m[a]
         m[k + X_NEW] = -1 if m[k + X_MASK] & tight != 0 else m[k + X_CAP]
     if tight != 0:
-        fill(m, tight)  # also books draws on pools that cannot fill, which is harmless
+        fill(m)
     now = m[NOW]
     for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
         k = m[a]

@@ -138,14 +138,14 @@ def _reason(sim: Sim, row: int) -> str:
         return "waits for " + " and ".join(parts + ([f"{blocks} blocks"] if blocks else []))
     if status == core.FLOW:
         return _stall(sim, row)
+    claim = int(r[core.R_CLAIM])
+    if status == core.READY and claim >= 0 and int(s.pool[claim, core.P_CLAIM]) >= 0:
+        return f"waits for the claim on pool {sim.pools[claim].name!r} of {_row(sim, int(s.pool[claim, core.P_CLAIM]))}"
     column, verb = (core.R_GIVE, "end") if status == core.ENDWAIT else (core.R_TAKE, "start")
     for j in range(2):
         i = int(r[core.R_STORE + j])
         if i >= 0 and not 0 <= int(s.store[i, core.S_LEVEL]) + int(r[column + j]) <= sim.stores[i].capacity:
             return f"waits for store {sim.stores[i].name!r} to {verb} with {int(r[column + j]):+d}"
-    claim = int(r[core.R_CLAIM])
-    if claim >= 0 and int(s.pool[claim, core.P_CLAIM]) >= 0:
-        return f"waits for the claim on pool {sim.pools[claim].name!r} of {_row(sim, int(s.pool[claim, core.P_CLAIM]))}"
     unit = int(r[core.R_UNIT])
     return f"waits for unit {sim.units[unit].name!r} held by {_row(sim, int(s.unit[unit, core.U_ROW]))}"
 

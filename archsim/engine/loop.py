@@ -14,6 +14,7 @@ from archsim.engine.core import (
     AT_POOL,
     AT_ROW,
     AT_SLOT,
+    AT_STORE,
     AT_TIME,
     AT_UNIT,
     CALL,
@@ -70,9 +71,12 @@ from archsim.engine.core import (
     RETRY,
     ROUND,
     ROW_FIELDS,
+    S_CAP,
+    S_LEVEL,
     SLOT_FIELDS,
     SLOTS,
     STEP,
+    STORE_FIELDS,
     STORES,
     TOP,
     U_HEAP,
@@ -99,21 +103,30 @@ from archsim.engine.core import (
     log_pools,
     solve,
 )
-from archsim.engine.rows import finish, free_slot, misfit, start, store_error
+from archsim.engine.rows import finish, free_slot, start, store_error
 
 
 @njit(cache=True)
 def blocked_by(m, r):
-    """Resource that keeps the ready row at `r` from starting: -1 none, -2 - j: store reference j, which shall raise."""
-    j = misfit(m, r, R_TAKE, 1)
-    if j >= 0:
-        if m[r + R_MODE + j] & 1 != 0:
-            return -2 - j
-        return m[r + R_STORE + j]
+    """Resource that keeps the ready row at `r` from starting: -1 none, -2 - j: store reference j, which shall raise.
+
+    What it would wait for comes first, so that whether it raises does not depend on when it is looked at.
+    """
     p = m[r + R_CLAIM]
     if p >= 0 and m[m[AT_POOL] + p * POOL_FIELDS + P_CLAIM] >= 0:
         return m[STORES] + p
-    return -1
+    resource = -1
+    for j in range(2):
+        store = m[r + R_STORE + j]
+        if store >= 0:
+            at = m[AT_STORE] + store * STORE_FIELDS
+            level = m[at + S_LEVEL] + m[r + R_TAKE + j]
+            if level < 0 or level > m[at + S_CAP]:
+                if m[r + R_MODE + j] & 1 == 0:
+                    return store
+                if resource == -1:
+                    resource = -2 - j
+    return resource
 
 
 @njit(cache=True)

@@ -211,12 +211,12 @@ class Oracle:
         return changed
 
     def _can_start(self, row: Row) -> bool:
-        for store, take, _, mode in row.changes:
-            if not 0 <= self.level[store] + take <= self.capacity[store]:
-                if mode & 1:
-                    raise StoreRangeError(f"start of row {row.id}: store {store}")
-                return False
-        return row.claim < 0 or self._owner(row.claim) is None
+        if row.claim >= 0 and self._owner(row.claim) is not None:
+            return False
+        misfits = [c for c in row.changes if not 0 <= self.level[c[0]] + c[1] <= self.capacity[c[0]]]
+        if misfits and all(mode & 1 for *_, mode in misfits):
+            raise StoreRangeError(f"start of row {row.id}: store {misfits[0][0]}")
+        return not misfits
 
     def _owner(self, pool: int) -> Row | None:
         return next((row for row in self.all if row.running and row.claim == pool), None)

@@ -94,13 +94,8 @@ class Digest:
         """Take in the lines of `columns`."""
         mixed = None
         for i, column in enumerate(columns.values()):
-            word = column.astype(np.uint64)
-            word *= np.uint64((0x9E3779B97F4A7C15 * (2 * i + 3)) % 2**64 | 1)
-            if mixed is None:
-                mixed = word
-            else:
-                mixed += word
-                mixed ^= mixed >> np.uint64(29)
+            word = column.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15 ** (2 * i + 1) % 2**64)
+            mixed = word if mixed is None else np.add(mixed, word, out=mixed)
         if mixed is None or not len(mixed):
             return
         mixed *= np.uint64(0xBF58476D1CE4E5B9)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archsim.engine import core, record
+from archsim.engine.errors import SimError
 from archsim.engine.record import Columns, Digest, Log, Sink
 from archsim.engine.window import ROW_LOG, Window
 
@@ -124,10 +125,13 @@ class Results:
                 m[count] = 0
 
     def flush(self) -> None:
-        """Hand everything that can no longer change to the sink."""
+        """Hand everything to the sink but the blocks, and their rows, that have not ended."""
         if self.sink is None:
             return
         self.retire()
+        if self._closed:
+            self._keep_blocks(np.array(list(self._closed.values()), dtype=np.int64))
+            self._closed.clear()
         self.drain()
         for log in (self.rows, self.blocks, self.notes, self.rates, self.pools, self.levels):
             log.flush()
@@ -138,6 +142,8 @@ class Results:
         """Set the useful-row mark of a block whose handle lives."""
         if block in self._closed:
             self._closed[block][5:7] = useful, total
+        elif block not in self.window.slot:
+            raise SimError(f"mark of block {block}: its line has gone to the sink already; mark before the flush")
         else:
             line = self.window.s.blk[self.window.slot[block]]
             line[core.B_USEFUL], line[core.B_TOTAL] = useful, total

@@ -7,8 +7,7 @@ phase by ascending id; what a process does takes effect at once, and whom it wak
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -26,108 +25,27 @@ from archsim.engine.errors import (
     ZeroTimeLoopError,
 )
 from archsim.engine.faults import admission_error, deadlock, kernel_error
+from archsim.engine.handle import Handle, RowRef
+from archsim.engine.machine import PoolDecl, StoreDecl, UnitDecl, mix_table, name_ids, store_levels
 from archsim.engine.play import Player
 from archsim.engine.process import AllOf, AnyOf, Leaf, Outcome, Process, Signal, Timer, Waitable, subscribe
 from archsim.engine.record import Columns, Script, Sink
 from archsim.engine.results import Results
 from archsim.engine.window import Window
 
-_STATUS = {0: "open", core.DONE: "done", core.CUT: "cut"}
-
-
-@dataclass(frozen=True)
-class UnitDecl:
-    """A serial resource."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class PoolDecl:
-    """A shared rate. `capacity` in 2**-28 per ps; `mix` gives other capacities by OR of ``1 << stream``."""
-
-    name: str
-    capacity: int
-    mix: Mapping[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StoreDecl:
-    """A level in ``[0, capacity]``."""
-
-    name: str
-    capacity: int
-    level: int = 0
-
-
-class Handle(Waitable):
-    """An emitted block. It stays valid after its rows have left the window."""
-
-    def __init__(self, sim: Sim, index: int, first: int, rows: int, label: str) -> None:
-        self.id, self.label = index, label
-        self.row_ids = range(first, first + rows)
-        self._sim = sim
-        self._final: tuple[str, np.ndarray] | None = None
-
-    def close(self, status: str, final: np.ndarray) -> None:
-        """Keep status, and the rows' status, done and work, when the block leaves the window."""
-        self._final = (status, final)
-
-    @property
-    def status(self) -> str:
-        """``"open"``, ``"done"`` or ``"cut"``."""
-        if self._final is not None:
-            return self._final[0]
-        window = self._sim.window
-        return _STATUS[int(window.s.blk[window.slot[self.id], core.B_STATUS])]
-
-    @property
-    def done(self) -> bool:
-        """Whether the block has ended normally."""
-        return self.status == "done"
-
-    def row(self, index: int) -> RowRef:
-        """Row `index` of the block as a waitable."""
-        return RowRef(self, range(len(self.row_ids))[index])
-
-    def outcome(self) -> Outcome | None:
-        """How the block ended, or None."""
-        status = self.status
-        return None if status == "open" else Outcome(status)
-
-    def attach(self, leaf: Leaf) -> None:
-        """Wait for the join row."""
-        self._sim.watch(self, len(self.row_ids) - 1, leaf)
-
-    def detach(self, leaf: Leaf) -> None:
-        """Forget `leaf`."""
-        self._sim.unwatch(self.row_ids[-1], leaf)
-
-    def __str__(self) -> str:
-        return f"block {self.id}" + (f" {self.label!r}" if self.label else "")
-
-
-class RowRef(Waitable):
-    """One row of a block."""
-
-    def __init__(self, handle: Handle, index: int) -> None:
-        self.handle, self.index = handle, index
-
-    def outcome(self) -> Outcome | None:
-        """How the row ended, or None."""
-        status = self.handle._sim.row_status(self.handle, self.index)
-        return Outcome(status) if status in ("done", "cut") else None
-
-    def attach(self, leaf: Leaf) -> None:
-        """Wait for the row."""
-        self.handle._sim.watch(self.handle, self.index, leaf)
-
-    def detach(self, leaf: Leaf) -> None:
-        """Forget `leaf`."""
-        self.handle._sim.unwatch(self.handle.row_ids[self.index], leaf)
-
-    def __str__(self) -> str:
-        return f"row {self.index} of {self.handle}"
+__all__ = [
+    "Handle",
+    "Outcome",
+    "PoolDecl",
+    "Process",
+    "RowRef",
+    "Script",
+    "Signal",
+    "Sim",
+    "SimError",
+    "StoreDecl",
+    "UnitDecl",
+]
 
 
 class Sim:
@@ -160,14 +78,9 @@ class Sim:
         if log not in ("off", "tasks", "full"):
             raise NameLookupError(f"log level {log!r} is unknown; it is off, tasks or full")
         self.units, self.pools, self.stores = tuple(units), tuple(pools), tuple(stores)
-        self._ids = _names(self.units, self.pools, self.stores)
+        self._ids = name_ids(self.units, self.pools, self.stores)
         self.log = log
-        levels = np.zeros((len(self.stores), core.STORE_FIELDS), dtype=np.int64)
-        for i, store in enumerate(self.stores):
-            if not 0 <= store.level <= store.capacity < 1 << 61:
-                raise StoreRangeError(f"store {store.name!r}: level {store.level} is outside 0 .. {store.capacity}")
-            levels[i] = store.level, store.capacity
-        self.window = Window(len(self.units), _mix_table(self.pools), levels, log == "full", step_ps)
+        self.window = Window(len(self.units), mix_table(self.pools), store_levels(self.stores), log == "full", step_ps)
         self._top_capacity = [max([p.capacity, *p.mix.values()]) for p in self.pools]
         self.results = Results(self.window, log, sink)
         self._recorder = None if log == "off" else record.Recorder(sink)
@@ -293,14 +206,14 @@ class Sim:
     def cut(self, handle: Handle) -> None:
         """Cut all unfinished rows of a block and all that depends on them; no effect on what has ended."""
         self._record(record.CUT, handle.id)
-        if handle._final is None:
+        if handle.final is None:
             self._cut_rows(self.window.slot[handle.id], 0, len(handle.row_ids))
 
     def cut_row(self, handle: Handle, index: int) -> None:
         """Cut one row, and all that depends on it (its block's join row included)."""
         index = range(len(handle.row_ids))[index]
         self._record(record.CUT_ROW, handle.id, index)
-        if handle._final is None:
+        if handle.final is None:
             self._cut_rows(self.window.slot[handle.id], index, 1)
 
     def _cut_rows(self, line: int, index: int, count: int) -> None:
@@ -323,8 +236,8 @@ class Sim:
     def progress(self, handle: Handle, row: int | None = None) -> tuple[int, int]:
         """Work done and asked, of a block or one of its rows (2**-28 byte)."""
         index = range(len(handle.row_ids)) if row is None else [range(len(handle.row_ids))[row]]
-        if handle._final is not None:
-            _, done, work = handle._final[1]
+        if handle.final is not None:
+            _, done, work = handle.final[1]
             return sum(int(done[i]) for i in index), sum(int(work[i]) for i in index)
         s = self.window.s
         first = int(s.blk[self.window.slot[handle.id], core.B_ROW])
@@ -333,8 +246,8 @@ class Sim:
 
     def row_status(self, handle: Handle, index: int) -> str:
         """``"waiting"``, ``"running"``, ``"done"`` or ``"cut"``."""
-        if handle._final is not None:
-            return ("done", "cut")[int(handle._final[1][0, index])]
+        if handle.final is not None:
+            return ("done", "cut")[int(handle.final[1][0, index])]
         s = self.window.s
         status = int(s.rows[int(s.blk[self.window.slot[handle.id], core.B_ROW]) + index, core.R_STATUS])
         return ("waiting", "waiting", "running", "running", "running", "done", "cut")[status]
@@ -410,8 +323,8 @@ class Sim:
 
     def mark(self, handle: Handle, useful: int, total: int) -> None:
         """Record how many of a block's `total` rows turned out useful."""
-        self._record(record.MARK, handle.id, int(useful), int(total))
         self.results.mark(handle.id, int(useful), int(total))
+        self._record(record.MARK, handle.id, int(useful), int(total))
 
     def note(self, kind: str, request: int, value: int, extra: int = 0) -> None:
         """Record a time-stamped mark such as a committed token."""
@@ -579,7 +492,10 @@ class Sim:
         return self.results.digest()
 
     def flush(self) -> None:
-        """Hand everything that can no longer change to the sink; call it after the last :meth:`run`."""
+        """Hand everything to the sink but blocks that have not ended (:meth:`rows` and :meth:`blocks` keep those).
+
+        Call it after the last :meth:`run`; marks must be set before.
+        """
         self.results.flush()
         if self._recorder is not None:
             self._recorder.flush()
@@ -604,35 +520,3 @@ class Sim:
         if self._recorder is not None:
             m = self.window.s.m
             self._recorder.actions.add(int(m[core.NOW]), int(m[core.ROUND]), kind, a, b, c, d, e)
-
-
-def _names(
-    units: tuple[UnitDecl, ...], pools: tuple[PoolDecl, ...], stores: tuple[StoreDecl, ...]
-) -> dict[str, tuple[str, int]]:
-    ids: dict[str, tuple[str, int]] = {}
-    for kind, declared in (("unit", units), ("pool", pools), ("store", stores)):
-        for i, item in enumerate(declared):
-            if item.name in ids:
-                raise NameLookupError(f"{kind} {item.name!r}: the name is taken by a {ids[item.name][0]}")
-            ids[item.name] = (kind, i)
-    if len(pools) > 60:
-        raise NameLookupError(f"{len(pools)} pools: the engine takes up to 60")
-    return ids
-
-
-def _mix_table(pools: tuple[PoolDecl, ...]) -> np.ndarray:
-    """Capacity by pool and mix mask; masks that are not listed have the pool's own."""
-    table = np.zeros((len(pools), 256), dtype=np.int64)
-    for i, pool in enumerate(pools):
-        for mask, capacity in [(None, pool.capacity), *pool.mix.items()]:
-            if not 0 <= capacity < 1 << 35:
-                raise RateRangeError(f"pool {pool.name!r}: capacity {capacity} is outside 0 .. 2**35 (2**-28 per ps)")
-            if mask is None:
-                table[i] = capacity
-            elif 0 <= mask < 256 and not mask & 1:
-                table[i, mask] = capacity
-            else:
-                raise RateRangeError(
-                    f"pool {pool.name!r}: mix mask {mask} is not even and below 256 (stream 0 never counts)"
-                )
-    return table

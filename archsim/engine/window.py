@@ -31,12 +31,13 @@ ROW_LOG = (
 _ADDRESS = {
     "pool": core.AT_POOL,
     "store": core.AT_STORE,
+    "fill": core.AT_FILL,
     "mix": core.AT_MIX,
     "spent": core.AT_SPENT,
     "slot": core.AT_SLOT,
     "time": core.AT_TIME,
     "active": core.AT_ACTIVE,
-    "todo": core.AT_TODO,
+    "frozen": core.AT_FROZEN,
     "member": core.AT_MEMBER,
     "lists": core.AT_LIST,
     "heap": core.AT_HEAP,
@@ -76,6 +77,7 @@ class State(NamedTuple):
     unit: np.ndarray  # [units + 1, UNIT_FIELDS]
     pool: np.ndarray  # [pools, POOL_FIELDS]
     store: np.ndarray  # [stores, STORE_FIELDS]
+    fill: np.ndarray  # [3, pools] scratch of the solver: capacity left, load, level
     mix: np.ndarray  # [pools, 256] capacity by mix mask
     spent: np.ndarray  # [pools, 256] ps by mix mask
     slot: np.ndarray  # [slots, SLOT_FIELDS]
@@ -83,7 +85,7 @@ class State(NamedTuple):
     active: (
         np.ndarray
     )  # [slots] addresses of flowing slots that draw on pools, by the level at which they reach their cap
-    todo: np.ndarray  # [slots] scratch of the solver
+    frozen: np.ndarray  # [slots] scratch of the solver
     member: np.ndarray  # [pools, slots] addresses of flowing slots by pool
     lists: np.ndarray  # [LISTS, rows]
     heap: np.ndarray  # [units + 1, queue] keys of ready rows
@@ -107,12 +109,13 @@ class Window:
             "unit": (units + 1, core.UNIT_FIELDS),
             "pool": (pools, core.POOL_FIELDS),
             "store": (len(levels), core.STORE_FIELDS),
+            "fill": (3, pools),
             "mix": (pools, 256),
             "spent": (pools, 256),
             "slot": (slots, core.SLOT_FIELDS),
             "time": (slots,),
             "active": (slots,),
-            "todo": (slots,),
+            "frozen": (slots,),
             "member": (pools, slots),
             "lists": (core.LISTS, rows + slots),
             "heap": (units + 1, queue),
@@ -186,7 +189,9 @@ class Window:
         s = self.s
         n = 2 * int(s.m[core.TOP] + s.unit[-1, core.U_HEAP] + s.unit[-1, core.U_PARK])
         lists = (core.LISTS, max(s.lists.shape[1], n))
-        self._grow(slot=(n, core.SLOT_FIELDS), time=(n,), active=(n,), todo=(n,), member=(len(s.pool), n), lists=lists)
+        self._grow(
+            slot=(n, core.SLOT_FIELDS), time=(n,), active=(n,), frozen=(n,), member=(len(s.pool), n), lists=lists
+        )
 
     def grow_heap(self) -> None:
         """Make room in the queues for all rows of the busiest unit."""
@@ -316,7 +321,8 @@ class Window:
             return int(s.rows[row, core.R_DONE])
         k = int(s.rows[row, core.R_SLOT])
         rate, last = int(s.slot[k, core.X_RATE]), int(s.slot[k, core.X_LAST])
-        return int(s.rows[row, core.R_WORK]) - int(s.slot[k, core.X_REM]) + rate * (int(s.m[core.NOW]) - last)
+        flowed = rate * (int(s.m[core.NOW]) - last)  # may pass what is left where an error came before the row's end
+        return int(s.rows[row, core.R_WORK]) - max(0, int(s.slot[k, core.X_REM]) - flowed)
 
     def compact(self, drop: np.ndarray) -> None:
         """Remove the blocks in `drop` (lines) and renumber what refers to rows and blocks; order is kept."""

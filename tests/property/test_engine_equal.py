@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archsim.engine.block import make_block
 from archsim.engine.errors import DeadlockError, SimError
 from archsim.engine.oracle import Oracle
 from archsim.engine.randomised import System
 from archsim.engine.record import Script
+from archsim.engine.sim import PoolDecl, Sim, UnitDecl
 
 PROPERTY = settings(max_examples=200, deadline=None, derandomize=True)
 randoms = st.randoms(use_true_random=False)
@@ -85,6 +87,39 @@ def test_log_level_does_not_change_the_run(r):
         sim, _ = System(random.Random(seed)).run(log=log)
         digests.add((sim.digest(), sim.now, sim.events))
     assert len(digests) == 1
+
+
+def test_many_rows_without_a_unit():
+    """More flow than there is room for at first, so that the slots move while rows flow."""
+    rng = random.Random(3)
+
+    def rows(n):
+        return [
+            {
+                "unit": rng.choice([-1, -1, -1, 0, 1]),
+                "lead": rng.randint(0, 30),
+                "work": rng.randint(1, 3000),
+                "weight": rng.randint(1, 50),
+                "cap": rng.randint(1, 90),
+                "pool": rng.sample(range(3), 2),
+                "coef": [1 << 20, rng.randint(1, 1 << 21)],
+                "stream": rng.randint(0, 7),
+            }
+            for _ in range(n)
+        ]
+
+    blocks = [make_block(rows(n)) for n in (6, 40, 100)]
+    machine = [UnitDecl("a"), UnitDecl("b")], [PoolDecl(f"p{i}", 90 + i, {6: 80}) for i in range(3)], []
+    sim = Sim(*machine, log="tasks")
+    for block in blocks:
+        sim.emit(block)
+        sim.run(until_ps=sim.now + 20)
+    sim.run()
+    oracle = Oracle(*machine)
+    assert_equal(sim.rows(), oracle.play(sim.script()))
+    other = Sim(*machine, step_ps=True)
+    other.play(sim.script())
+    assert other.digest() == sim.digest()
 
 
 PROGRAM = """

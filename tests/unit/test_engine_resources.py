@@ -117,6 +117,17 @@ def test_stores_may_raise(more, text):
     assert str(caught.value) == text
 
 
+def test_a_row_raises_only_when_nothing_makes_it_wait():
+    """While the pool is claimed the row waits; once it could start, the full store raises."""
+    sim = new_sim()
+    sim.add("s", 2)
+    taker = {"unit": 1, "claim": 0, "store": [0], "store_start": [1], "store_mode": [1]}
+    sim.emit(make_block([{"unit": 0, "lead": 10, "claim": 0}, taker]))
+    sim.run(until_ps=9)
+    with pytest.raises(StoreRangeError, match=r"^start of row 1 of block 0 on 'u1' at 10 ps: "):
+        sim.run()
+
+
 def test_add_checks_the_range():
     sim = new_sim()
     with pytest.raises(StoreRangeError) as caught:
