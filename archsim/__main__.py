@@ -1,6 +1,6 @@
 """``python -m archsim``."""
 
-from archsim.cli import main
-
 if __name__ == "__main__":
+    from archsim.cli import main
+
     main()

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from archsim import registry, units
-from archsim.config import InputError, check_file, describe, load_config, names
+from archsim.config import InputError, check_file, check_name, describe, load_config, names, resolve_schedule
 from archsim.config.layers import stated_kind
 from archsim.config.reading import read
+from archsim.config.setting import SET_SOURCE
 from archsim.system import System
 from archsim.units import suggest
 
@@ -40,28 +41,39 @@ def catalogue(kind: str) -> list[dict[str, str]]:
     if single not in KINDS.values():
         raise InputError(f"cannot list {units.quote(kind)}; {suggest(kind, KINDS)}")
     if single in _CONFIG:
-        return [{"name": name, "what": _config_line(single, name)} for name in names(single)]
+        return [{"name": name, "what": _config_line_or_fault(single, name)} for name in names(single)]
     if single == "stream":
         return _streams()
     return [{"name": name, "what": _first_line(registry.get(single, name))} for name in registry.names(single)]
 
 
 def _streams() -> list[dict[str, str]]:
-    """Shipped recordings, and the pairs and tasks that the generator knows."""
+    """Shipped recordings, and the pairs and tasks that the generator knows; every name can be run."""
     from archsim.streams import recorded_names
-    from archsim.streams.acceptance import table
+    from archsim.streams.acceptance import ANY_TASK, table
     from archsim.streams.opening import manifest
 
     facts = {Path(name).stem: entry for name, entry in manifest().items()}
     found = [{"name": f"recorded:{name}", "what": facts[name]["source"]} for name in recorded_names()]
-    for (target, draft), cells in table().pairs.items():
-        for task, cell in cells.items():
-            found.append({"name": f"synthetic:{target}+{draft}:{task}", "what": f"{cell.value:.3g}: {cell.source}"})
+    known = table()
+    for (target, draft), cells in known.pairs.items():
+        for task in known.tasks if target not in known.diffusion else ():
+            cell = cells.get(task) or cells.get(ANY_TASK)
+            if cell is not None:
+                found.append({"name": f"synthetic:{target}+{draft}:{task}", "what": f"{cell.value:.3g}: {cell.source}"})
     return found
 
 
 def _first_line(item: Any) -> str:
     return (item.__doc__ or "").strip().splitlines()[0]
+
+
+def _config_line_or_fault(kind: str, name: str) -> str:
+    """Line of a file, or what is wrong with it: one broken file must not hide the others."""
+    try:
+        return _config_line(kind, name)
+    except InputError as error:
+        return f"cannot be used: {error.message}"
 
 
 def _config_line(kind: str, name: str) -> str:
@@ -91,7 +103,7 @@ def show_thing(kind: str, name: str, sets: Iterable[str] = ()) -> dict[str, Any]
     """
     single = KINDS.get(kind, kind)
     if single == "schedule":
-        return _show_schedule(name)
+        return _show_schedule(name, sets)
     if single not in ("system", "part", "model", "run"):
         raise InputError(
             f"cannot show {units.quote(kind)}; {suggest(kind, ('system', 'part', 'model', 'run', 'schedule'))}"
@@ -125,17 +137,18 @@ def _flat_rows(values: dict[str, Any], prefix: str = "") -> list[dict[str, Any]]
     return rows
 
 
-def _show_schedule(name: str) -> dict[str, Any]:
+def _show_schedule(name: str, sets: Iterable[str]) -> dict[str, Any]:
     chosen = registry.get("schedule", name)
+    fields = {f"schedule.{item.name}": item.metadata for item in dataclasses.fields(chosen)}
     values = [
         {
-            "path": f"schedule.{item.name}",
-            "value": item.default,
-            "unit": "",
-            "range": " to ".join(str(item.metadata[k]) for k in ("min", "max") if k in item.metadata) or None,
-            "source": item.metadata.get("doc", ""),
+            "path": row.path,
+            "value": row.value,
+            "unit": row.unit,
+            "range": " to ".join(str(fields[row.path][k]) for k in ("min", "max") if k in fields[row.path]) or None,
+            "source": row.source if row.source == SET_SOURCE else fields[row.path].get("doc", ""),
         }
-        for item in dataclasses.fields(chosen)
+        for row in resolve_schedule(name, sets).rows
     ]
     return {"kind": "schedule", "name": name, "roles": list(chosen.roles), "values": values}
 
@@ -150,16 +163,18 @@ def check_files(files: Sequence[str | Path]) -> dict[str, list[str]]:
 
 
 def _check_config(path: Path) -> list[str]:
-    """Problems of a configuration file; a machine is also wired up, so that missing pools and units show."""
+    """Problems of a configuration file; a machine is also wired up, and a run's job is built."""
     problems = check_file(path)
     if problems:
         return problems
     kind = stated_kind(read(path))
-    if kind not in ("system", "run"):
-        return []
-    data = load_config(kind, path).data
     try:
-        System.from_data(data if kind == "system" else data["system"])
+        if kind == "system":
+            System.from_data(load_config(kind, path).data)
+        elif kind == "run":
+            from archsim.session import build_job
+
+            build_job(load_config(kind, path))
     except InputError as error:
         return [f"{path}: {error.message}"]
     return []
@@ -175,21 +190,44 @@ def _check_stream(path: Path) -> list[str]:
     return []
 
 
-def import_model(file: str | Path, output: str | Path | None, name: str | None, force: bool) -> dict[str, Any]:
+def import_model(
+    file: str | Path,
+    output: str | Path | None,
+    name: str | None = None,
+    force: bool = False,
+    quant: str | None = None,
+) -> dict[str, Any]:
     """Make a model from a ``config.json`` or a GGUF file, and write it where asked.
+
+    Parameters
+    ----------
+    file : path
+        What to read.
+    output : path, optional
+        The file ``<name>.yaml`` to write, or a folder for it; nothing is written without.
+    name : str, optional
+        The model's name; that of `output`, or else the one that `file` states, by default.
+    force : bool
+        Replace an existing file.
+    quant : str, optional
+        Storage type to assume for every tensor.
 
     Raises
     ------
     InputError
-        For a file that is no model archsim can express, or an output that exists.
+        For a file that is no model archsim can express, a name or output that cannot be, or an output that exists.
     """
     from archsim.workload.importer import import_model as convert
     from archsim.workload.importer import write_model_yaml
     from archsim.workload.model import summary
 
-    made = convert(file)
-    spec = made.spec.model_copy(update={"name": name or (Path(output).stem if output else made.spec.name)})
-    written = write_model_yaml(spec, output, made.source, overwrite=force) if output else None
+    if name is not None:
+        check_name("model", name)
+    elif output is not None and not Path(output).is_dir():
+        name = Path(output).stem
+    made = convert(file, quant)
+    spec = made.spec.model_copy(update={"name": made.spec.name if name is None else name})
+    written = None if output is None else write_model_yaml(spec, output, made.source, overwrite=force)
     return {
         "name": spec.name,
         "source": made.source,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim import __version__, registry, units
-from archsim.config import InputError, JobSpec, Resolved, load_config
+from archsim.config import InputError, JobSpec, Override, Resolved, load_config
 from archsim.device import OpKind
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
 from archsim.recording import script_of, tables_of
@@ -25,6 +25,8 @@ from archsim.workload.job import Job
 from archsim.workload.model import ModelSpec
 
 TRACE_MODES = ("off", "tasks", "full")
+#: Values of a run that ``archsim run`` has an option of their own for.
+OPTIONS = ("system", "schedule", "target", "draft", "stream", "prompts", "tokens", "seed")
 RUNS = Path("archsim-runs")
 
 
@@ -80,15 +82,21 @@ def load(
         For anything missing or wrong, in one line.
     """
     job = {key: value for key, value in (job or {}).items() if value is not None}
-    if file is not None:
-        named = [f"{key}={value}" for key, value in (("system", system), ("schedule", schedule)) if value is not None]
-        return load_config("run", file, [*named, *(f"job.{key}={value}" for key, value in job.items()), *sets])
-    given = {"--system": system, "--schedule": schedule, "--target": job.get("target"), "--stream": job.get("stream")}
-    missing = [option for option, value in given.items() if value is None]
-    if missing:
-        raise InputError(f"give a run file, or also {', '.join(missing)} (see archsim run --help)")
-    data = {"name": "run", "system": system, "schedule": {"name": schedule}, "job": job}
-    return load_config("run", data, sets)
+    named = {"system": system, "schedule": schedule, **{f"job.{key}": value for key, value in job.items()}}
+    given = [Override(path, value, _origin(path)) for path, value in named.items() if value is not None]
+    if file is None:
+        needed = ("system", "schedule", "job.target", "job.stream")
+        missing = [_origin(path) for path in needed if named.get(path) is None]
+        if missing:
+            raise InputError(f"give a run file, or also {', '.join(missing)} (see archsim run --help)")
+        file = {"name": "run", "system": system, "schedule": {}, "job": {}}
+    return load_config("run", file, [*given, *sets])
+
+
+def _origin(path: str) -> str:
+    """Option of ``archsim run`` that gives a value; the path itself where there is none."""
+    key = path.removeprefix("job.")
+    return f"--{key}" if key in OPTIONS else f"run: {path}"
 
 
 def build_job(resolved: Resolved) -> tuple[System, Any, Job]:

@@ -15,15 +15,17 @@ from archsim.config.files import (
     load_run,
     load_system,
 )
-from archsim.config.finding import find, names, packed_folder, search_path, user_folders
+from archsim.config.finding import check_name, find, names, packed_folder, search_path, user_folders
 from archsim.config.job import JobSpec, SweepSpec
 from archsim.config.resolve import Resolved, digest
-from archsim.config.runs import check_file, describe, load_config
+from archsim.config.runs import check_file, describe, load_config, resolve_schedule
+from archsim.config.setting import Override
 from archsim.units import InputError
 
 __all__ = [
     "InputError",
     "JobSpec",
+    "Override",
     "Part",
     "Resolved",
     "Row",
@@ -32,6 +34,7 @@ __all__ = [
     "SweepSpec",
     "SystemFile",
     "check_file",
+    "check_name",
     "describe",
     "digest",
     "find",
@@ -42,6 +45,7 @@ __all__ = [
     "load_system",
     "names",
     "packed_folder",
+    "resolve_schedule",
     "search_path",
     "user_folders",
 ]

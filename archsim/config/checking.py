@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import json
 import math
+import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -279,7 +280,15 @@ def _problem(model: type[BaseModel], section: Section, detail: Mapping[str, Any]
         return section.place((*key, name)).error(f"unknown field {quote(name)}; {hint}", path)
     if kind == "missing":
         return section.place(key).error(f"the field {quote(name)} is missing", path)
-    return section.place(key).error(_words(detail), path)
+    words = _words(detail)
+    return _blamed(section, key, words).error(words, path)
+
+
+def _blamed(section: Section, key: Key, words: str) -> Where:
+    """Place of a fault at a key: that of the key, or the override below it that a fault between fields is due to."""
+    overrides = [(at, where) for at, where in section.where.items() if where.is_option and at[: len(key)] == key]
+    named = [where for at, where in overrides if re.search(rf"\b{re.escape(str(at[-1]))}\b", words)]
+    return next(iter(named or [where for _, where in overrides]), section.place(key))
 
 
 def _words(detail: Mapping[str, Any]) -> str:

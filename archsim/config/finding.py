@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from archsim.config.reading import shown
+from archsim.config.regular import what_is
 from archsim.units import InputError, quote, suggest
 
 FOLDERS = {"part": "parts", "system": "systems", "model": "models", "run": "runs", "sweep": "sweeps"}
@@ -89,14 +90,29 @@ def find(kind: str, name_or_path: str | Path, near: Path | None = None) -> Path:
     text = os.fspath(name_or_path)
     if is_path(name_or_path):
         path = Path(text)
-        if path.is_dir():
-            raise InputError(f"{shown(path)}: is a folder, not a file")
-        if not path.is_file():
-            raise InputError(f"{shown(path)}: no such file")
+        problem = what_is(path)
+        if problem:
+            raise InputError(f"{shown(path)}: {problem}")
         if path.suffix not in SUFFIXES:
             raise InputError(f"{shown(path)}: expected a file that ends in .yaml")
         return path.absolute()
     return find_name(kind, text, near)
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return `name` when a file of `kind` may have it.
+
+    Raises
+    ------
+    InputError
+        When it may not.
+    """
+    known_kind(kind)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{quote(name)} is not the name of a {kind}: a name has letters, digits, '.', '_' and '-' only"
+        )
+    return name
 
 
 def find_name(kind: str, name: str, near: Path | None = None) -> Path:
@@ -107,11 +123,7 @@ def find_name(kind: str, name: str, near: Path | None = None) -> Path:
     InputError
         As :func:`find` does.
     """
-    known_kind(kind)
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InputError(
-            f"{quote(name)} is not the name of a {kind}: a name has letters, digits, '.', '_' and '-' only"
-        )
+    check_name(kind, name)
     files = _files(kind, near)
     if name in files:
         return files[name]
@@ -139,6 +151,8 @@ def _files(kind: str, near: Path | None) -> dict[str, Path]:
 
 def _kind_of(path: Path) -> str:
     """Kind that a file states, by a glance at its beginning."""
+    if what_is(path):
+        return ""
     try:
         with open(path, "rb") as stream:
             match = _KIND.search(stream.read(1 << 16))

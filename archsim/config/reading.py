@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from archsim.config.regular import what_is
 from archsim.units import InputError, quote
 
 MAX_FILE_BYTES = 1 << 20
@@ -44,8 +45,8 @@ class Where(NamedTuple):
 
     @property
     def is_option(self) -> bool:
-        """Whether this is a command-line option, which names its path itself."""
-        return self.file.startswith("--")
+        """Whether this is a command-line option (or a value of a call), which names its path itself."""
+        return self.file.startswith(("--", "run: "))
 
 
 def place(name: str, line: int) -> Where:
@@ -87,8 +88,9 @@ def read(path: Path) -> Document:
         When the file cannot be read, is no UTF-8, too large, empty, or not the plain YAML described above.
     """
     name = shown(path)
-    if path.is_dir():
-        raise InputError(f"{name}: is a folder, not a file")
+    problem = what_is(path)
+    if problem:
+        raise InputError(f"{name}: {problem}")
     try:
         with open(path, "rb") as stream:
             raw = stream.read(MAX_FILE_BYTES + 1)

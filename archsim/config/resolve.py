@@ -21,7 +21,7 @@ from archsim.config.files import Part, SystemFile, find_named, load_model, load_
 from archsim.config.finding import find, is_path, names
 from archsim.config.layers import Section, plain_section
 from archsim.config.reading import Where
-from archsim.config.setting import Setting, apply, parse_sets
+from archsim.config.setting import Override, Setting, apply, parse_sets
 from archsim.units import InputError, from_numbers, quote, suggest
 
 _MODELS = "archsim.workload.model"
@@ -70,7 +70,7 @@ def registered(kind: str, name: str, where: Where, path: str = "") -> Any:
         raise where.error(error.message, path) from None
 
 
-def resolve_part(name_or_path: str | Path, sets: Sequence[str]) -> Resolved:
+def resolve_part(name_or_path: str | Path, sets: Sequence[str | Override]) -> Resolved:
     """Resolve a part; overrides are ``spec.<field>``."""
     part = load_part(name_or_path)
     section = part.section.copy()
@@ -80,7 +80,7 @@ def resolve_part(name_or_path: str | Path, sets: Sequence[str]) -> Resolved:
     return Resolved("part", part.name, data, checked.sources, digest(data), part.file, checked.rows)
 
 
-def resolve_model(name_or_path: str | Path, sets: Sequence[str]) -> Resolved:
+def resolve_model(name_or_path: str | Path, sets: Sequence[str | Override]) -> Resolved:
     """Resolve a model; overrides are ``spec.<field>``."""
     settings = fields_only(parse_sets(sets, ("spec",)), 2)
     file = find("model", name_or_path) if not is_derived(name_or_path) else None
@@ -92,7 +92,7 @@ def resolve_model(name_or_path: str | Path, sets: Sequence[str]) -> Resolved:
     return Resolved("model", name, data, checked.sources, digest(data), file, checked.rows)
 
 
-def resolve_system(name_or_path: str | Path, sets: Sequence[str]) -> Resolved:
+def resolve_system(name_or_path: str | Path, sets: Sequence[str | Override]) -> Resolved:
     """Resolve a system; overrides are ``system.<device>`` and ``system.<device>.<field>``."""
     system = load_system(name_or_path)
     checked = checked_system(system, parse_sets(sets, ("system",)))
@@ -141,7 +141,7 @@ def model_section(name: str, file: Path | None, where: Where, near: Path | None,
     else:
         models = import_module(_MODELS)
         target = name.removeprefix(models.EAGLE3_PREFIX)
-        target_file = find_named("model", target, where, path, near)
+        target_file = _derived_from(name, target, where, path, near)
         spec = checked_model(model_section(target, target_file, where, near, path)).data
         try:
             derived = models.derive_eagle3(from_numbers(models.ModelSpec, spec))
@@ -151,6 +151,21 @@ def model_section(name: str, file: Path | None, where: Where, near: Path | None,
     if "name" not in section.values:
         section.put(("name",), name, section.here, "the name of the file")
     return section
+
+
+def _derived_from(name: str, target: str, where: Where, path: str, near: Path | None) -> Path:
+    """File of the model that `name` is the EAGLE3 head of."""
+    if is_derived(target):
+        raise where.error(
+            f"no model {quote(name)}: {quote(target)} is an EAGLE3 head itself and has none of its own; "
+            "name another draft",
+            path,
+        )
+    try:
+        return find_named("model", target, where, path, near)
+    except InputError:
+        message = f"no model {quote(name)}, and no model {quote(target)} to derive it from"
+        raise where.error(f"{message}; {suggest(target, names('model', near))}", path) from None
 
 
 def checked_model(section: Section) -> Checked:

@@ -25,13 +25,15 @@ from archsim.config.resolve import (
     resolve_part,
     resolve_system,
 )
-from archsim.config.setting import Setting, apply, parse_sets
+from archsim.config.setting import Override, Setting, apply, parse_sets
 from archsim.units import InputError, quote, suggest
 
 _ROOTS = ("system", "schedule", "job", "model")
 
 
-def load_config(kind: str, name_or_path: str | Path | Mapping[str, Any], sets: Iterable[str] = ()) -> Resolved:
+def load_config(
+    kind: str, name_or_path: str | Path | Mapping[str, Any], sets: Iterable[str | Override] = ()
+) -> Resolved:
     """Load, override and validate a configuration.
 
     Parameters
@@ -40,7 +42,7 @@ def load_config(kind: str, name_or_path: str | Path | Mapping[str, Any], sets: I
         ``part``, ``system``, ``model``, ``run`` or ``sweep``.
     name_or_path : str, Path or Mapping
         Name of a file on the search path, path of a file, or (runs only) the run itself as plain data.
-    sets : iterable of str
+    sets : iterable of str or Override
         Overrides ``"dotted.path=value"``: ``spec.<field>`` for a part or model, ``system.<device>[.<field>]`` for a
         system, and for a run also ``system``, ``schedule[.<field>]``, ``job.<field>`` and ``model.<role>.<field>``.
 
@@ -50,6 +52,22 @@ def load_config(kind: str, name_or_path: str | Path | Mapping[str, Any], sets: I
         For anything wrong in the files or overrides: one line with file, line and dotted path.
     """
     return _LOADERS[known_kind(kind)](name_or_path, tuple(sets))
+
+
+def resolve_schedule(name: str, sets: Iterable[str | Override] = ()) -> Checked:
+    """Knobs of a schedule under overrides ``schedule.<field>=value``.
+
+    Raises
+    ------
+    InputError
+        For an unknown schedule or field, or a value it cannot have.
+    """
+    settings = fields_only(parse_sets(sets, ("schedule",)), 2)
+    for setting in settings:
+        if setting.path[1:] == ("name",):
+            raise setting.where.error(f"cannot rename the schedule {quote(name)} that is shown")
+    section = plain_section("schedule", {"name": name}, Where(f"schedule {name}"), "")
+    return _checked_schedule(section, settings)[1]
 
 
 def describe(resolved: Resolved) -> list[Row]:
@@ -70,7 +88,7 @@ def check_file(path: str | Path) -> list[str]:
     return []
 
 
-def _resolve_run(name_or_path: Any, sets: Sequence[str]) -> Resolved:
+def _resolve_run(name_or_path: Any, sets: Sequence[str | Override]) -> Resolved:
     run = load_run(name_or_path)
     near = run.file.parent if run.file is not None else None
     settings = parse_sets(sets, _ROOTS)
@@ -171,7 +189,7 @@ def _checked_models(
     return models
 
 
-def _resolve_sweep(name_or_path: Any, sets: Sequence[str]) -> Resolved:
+def _resolve_sweep(name_or_path: Any, sets: Sequence[str | Override]) -> Resolved:
     if sets:
         raise InputError(f"--set {quote(sets[0])} cannot change a sweep; put the value under its 'set:'")
     layers = load_layers("sweep", find("sweep", name_or_path))
@@ -214,7 +232,7 @@ def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_LOADERS: dict[str, Callable[[Any, Sequence[str]], Resolved]] = {
+_LOADERS: dict[str, Callable[[Any, Sequence[str | Override]], Resolved]] = {
     "part": resolve_part,
     "system": resolve_system,
     "model": resolve_model,

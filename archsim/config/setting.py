@@ -12,6 +12,14 @@ from archsim.units import InputError, quote, suggest
 SET_SOURCE = "set on the command line"
 
 
+class Override(NamedTuple):
+    """A value for a dotted path that is no text to be parsed, and the option (or what else) that gave it."""
+
+    path: str
+    value: Any
+    origin: str
+
+
 class Setting(NamedTuple):
     """One override: the parts of its dotted path, the value, and where to say it came from."""
 
@@ -37,13 +45,13 @@ class Setting(NamedTuple):
         return self.value
 
 
-def parse_sets(sets: Iterable[str], roots: Sequence[str]) -> list[Setting]:
+def parse_sets(sets: Iterable[str | Override], roots: Sequence[str]) -> list[Setting]:
     """Overrides in the order in which they apply: shorter paths (parts swapped by name) before their fields.
 
     Parameters
     ----------
-    sets : iterable of str
-        Texts ``"dotted.path=value"``.
+    sets : iterable of str or Override
+        Texts ``"dotted.path=value"``, or values with their path.
     roots : sequence of str
         First parts that a path may have.
 
@@ -54,6 +62,9 @@ def parse_sets(sets: Iterable[str], roots: Sequence[str]) -> list[Setting]:
     """
     settings: dict[tuple[str, ...], Setting] = {}
     for text in sets:
+        if isinstance(text, Override):
+            _add(settings, Setting(tuple(text.path.split(".")), text.value, Where(text.origin)))
+            continue
         dotted, equals, raw = text.partition("=")
         if not equals:
             raise InputError(f"--set {quote(text)} has no '='; write PATH=VALUE, such as job.tokens=64")
@@ -65,10 +76,22 @@ def parse_sets(sets: Iterable[str], roots: Sequence[str]) -> list[Setting]:
             raise where.error("has no value; write PATH=VALUE")
         if path[0] not in roots:
             raise where.error(f"no path starts with {quote(path[0])}; {suggest(path[0], roots)}")
-        if path in settings:
-            raise where.error("is given twice")
-        settings[path] = Setting(path, value_of(raw.strip(), where.file), where)
+        if path in settings:  # before the value is read: the path alone is wrong
+            raise _twice(settings[path], where)
+        _add(settings, Setting(path, value_of(raw.strip(), where.file), where))
     return sorted(settings.values(), key=lambda setting: len(setting.path))
+
+
+def _add(settings: dict[tuple[str, ...], Setting], setting: Setting) -> None:
+    if setting.path in settings:
+        raise _twice(settings[setting.path], setting.where)
+    settings[setting.path] = setting
+
+
+def _twice(first: Setting, where: Where) -> InputError:
+    return where.error(
+        "is given twice" if first.where == where else f"{first.where.file} gives this value too; keep one of them"
+    )
 
 
 def apply(section: Section, settings: Iterable[Setting], depth: int) -> None:

@@ -4,6 +4,8 @@
 class SimError(Exception):
     """The simulation cannot go on; the message says what, where and what to do."""
 
+    exit_code = 3
+
 
 class DeadlockError(SimError):
     """Nothing will ever happen, and processes or rows still wait."""

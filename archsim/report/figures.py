@@ -233,6 +233,34 @@ def compare_figure(
 _UNITS = {"tokens_per_s": "tokens/s", "mm2": "mm2", "s": "s", "j": "J", "w": "W", "ps": "ps", "bytes": "bytes"}
 
 
+def latency_histogram_figure(histogram: np.ndarray, tck_ns: float) -> Figure:
+    """Reads by latency, and the share of reads at or below each latency.
+
+    Parameters
+    ----------
+    histogram : int64 [bins]
+        Reads by latency in cycles.
+    tck_ns : float
+        Clock period.
+    """
+    if not histogram.sum():
+        raise InputError("the trace has no reads; there is no latency to draw")
+    used = np.flatnonzero(histogram)
+    low, high = max(int(used[0]) - 1, 0), int(used[-1]) + 2
+    cycles = np.arange(low, high)
+    cumulated = np.cumsum(histogram)[low:high] / histogram.sum()
+    with style.house():
+        figure, axes = style.blank(2.4)
+        axes.step(cycles * tck_ns, histogram[low:high], where="mid", **style.line(0))
+        axes.set_xlabel("read latency (ns)")
+        axes.set_ylabel("reads")
+        share = axes.twinx()
+        share.plot(cycles * tck_ns, cumulated, **style.line(1))
+        share.set_ylim(0, 1)
+        share.set_ylabel("share at or below (dashed)")
+    return figure
+
+
 def quantity(key: str) -> tuple[str, str]:
     """Words and unit of a key: ``energy_per_token_j`` gives ``("energy per token", "J")``."""
     for ending, unit in _UNITS.items():

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from archsim.config.regular import replaced
 from archsim.report.owner import walk
 from archsim.report.power import power, spread
 from archsim.trace import CUT, DONE, Trace, positions
@@ -113,21 +114,20 @@ def write_perfetto(trace: Trace, file: str | os.PathLike[str], ps_per_tick: int 
     ----------
     ps_per_tick : int
         Picoseconds shown as one nanosecond; 1 makes single DRAM commands legible (the viewer's ns are then ps).
+
+    Raises
+    ------
+    InputError
+        When `file` is something other than a regular file, or cannot be written.
     """
-    path = Path(file)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as out:
-            writer = _Writer(out, ps_per_tick)
-            _tracks(writer, trace)
-            _slices(writer, trace)
-            _requests(writer, trace)
-            _counters(writer, trace)
-            writer.flush()
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+    with replaced(file) as partial, partial.open("wb") as out:
+        writer = _Writer(out, ps_per_tick)
+        _tracks(writer, trace)
+        _slices(writer, trace)
+        _requests(writer, trace)
+        _counters(writer, trace)
+        writer.flush()
+    return Path(file)
 
 
 def _tracks(writer: _Writer, trace: Trace) -> None:

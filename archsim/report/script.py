@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,10 +14,13 @@ from archsim.report import figures, style
 from archsim.report.summary import summarise
 from archsim.report.tables import read_table
 from archsim.trace import Trace
-from archsim.units import PS_PER_S, InputError
+from archsim.units import PS_PER_S, InputError, quote
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_NUMBER = re.compile(r"([0-9]{1,20}(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,2})?")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 def parser(description: str) -> argparse.ArgumentParser:
     """Parser with the output option that every script has."""
     made = _Parser(description=description)
-    made.add_argument("-o", "--output", required=True, type=Path, help="the figure: .svg, .pdf or .png")
+    made.add_argument("-o", "--output", required=True, type=_path, help="the figure: .svg, .pdf or .png")
     return made
 
 
@@ -36,23 +41,43 @@ def draw(arguments: argparse.ArgumentParser, argv: Sequence[str] | None, make: C
         options = arguments.parse_args(argv)
         style.save(make(options), options.output)
     except InputError as error:
-        sys.stderr.write(f"{arguments.prog}: {error}\n")
-        return 2
+        return _fail(arguments, str(error), 2)
     except OSError as error:
-        sys.stderr.write(f"{arguments.prog}: {error.filename}: {error.strerror}\n")
-        return 2
+        words = error.strerror or str(error)
+        return _fail(arguments, f"{error.filename}: {words}" if error.filename else words, 2)
+    except KeyboardInterrupt:
+        return _fail(arguments, "interrupted", 130)
     return 0
+
+
+def _fail(arguments: argparse.ArgumentParser, message: str, code: int) -> int:
+    with suppress(OSError, AttributeError):  # nobody may listen on stderr
+        sys.stderr.write(f"{arguments.prog}: {' '.join(message.split())}\n")
+    return code
+
+
+def _seconds(text: str) -> float:
+    """A plain number of seconds, in ASCII digits."""
+    if not _NUMBER.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{quote(text)} is not a number of seconds")
+    return float(text)
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)
 
 
 def of_run(kind: str, argv: Sequence[str] | None = None) -> int:
     """Draw one figure (a name in `archsim.report.figures.KINDS`) of one run folder."""
     arguments = parser(figures.KINDS[kind].__doc__.splitlines()[0])
-    arguments.add_argument("run", type=Path, help="a run folder")
+    arguments.add_argument("run", type=_path, help="a run folder")
     if kind == "timeline":
-        arguments.add_argument("--start-s", type=float, default=0.0, help="begin of the window in s")
-        arguments.add_argument("--end-s", type=float, help="end of the window in s")
+        arguments.add_argument("--start-s", type=_seconds, default=0.0, help="begin of the window in s")
+        arguments.add_argument("--end-s", type=_seconds, help="end of the window in s")
     if kind == "power":
-        arguments.add_argument("--bin-s", type=float, help="width of a bin in s")
+        arguments.add_argument("--bin-s", type=_seconds, help="width of a bin in s")
 
     def make(options: argparse.Namespace) -> Figure:
         trace = Trace.load(options.run)
@@ -68,7 +93,7 @@ def of_run(kind: str, argv: Sequence[str] | None = None) -> int:
 def of_many(argv: Sequence[str] | None = None) -> int:
     """Compare run folders, or the rows of tables (a sweep's, say)."""
     arguments = parser("Compare quantities of several runs: one bar per run.")
-    arguments.add_argument("runs", nargs="+", type=Path, help="run folders, or tables (.csv, .json, .parquet)")
+    arguments.add_argument("runs", nargs="+", type=_path, help="run folders, or tables (.csv, .json, .parquet)")
     arguments.add_argument("--keys", help="quantities, separated by commas")
     arguments.add_argument("--label", help="column of the tables that names their rows")
 

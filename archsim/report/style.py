@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archsim.config.regular import replaced
 from archsim.units import PS_PER_S, InputError
 
 if TYPE_CHECKING:
@@ -110,11 +111,11 @@ def save(figure: Figure, file: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InputError
-        For another ending.
+        For another ending, or when `file` is something other than a regular file or cannot be written.
     """
     path = Path(file)
     if path.suffix not in _METADATA:
         raise InputError(f"{path}: a figure is written as .svg, .pdf or .png")
-    with house():
-        figure.savefig(path, metadata=dict(_METADATA[path.suffix]))
+    with house(), replaced(path) as partial:
+        figure.savefig(partial, format=path.suffix[1:], metadata=dict(_METADATA[path.suffix]))
     return path

@@ -6,10 +6,12 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from archsim.config.regular import replaced, what_is
 from archsim.report.area import area_mm2
 from archsim.report.energy import energy
 from archsim.report.latency import latency
@@ -21,6 +23,8 @@ from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError, suggest
 
 Table = list[dict[str, Any]]
+_INT = re.compile(r"[-+]?[0-9]{1,40}")
+_FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?inf|nan")
 
 
 def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -140,28 +144,30 @@ def write_table(rows: Sequence[Mapping[str, Any]], file: str | os.PathLike[str])
     Raises
     ------
     InputError
-        For another ending.
+        For another ending, or when `file` is something other than a regular file or cannot be written.
     """
     path = Path(file)
-    if path.suffix == ".csv":
-        path.write_text(to_csv(rows), encoding="utf-8")
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(list(rows), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    elif path.suffix == ".parquet":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        pq.write_table(pa.Table.from_pylist(list(rows)), path)
-    else:
+    if path.suffix not in (".csv", ".json", ".parquet"):
         raise InputError(f"{path}: a table is written as .csv, .json or .parquet")
+    with replaced(path) as partial:
+        if path.suffix == ".csv":
+            partial.write_text(to_csv(rows), encoding="utf-8")
+        elif path.suffix == ".json":
+            partial.write_text(json.dumps(list(rows), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        else:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.Table.from_pylist(list(rows)), partial)
     return path
 
 
 def read_table(file: str | os.PathLike[str]) -> Table:
     """Read a table that :func:`write_table` or a sweep wrote; numbers in CSV are read as such."""
     path = Path(file)
-    if not path.is_file():
-        raise InputError(f"{path}: no such table")
+    problem = what_is(path)
+    if problem:
+        raise InputError(f"{path}: {problem.replace('file', 'table')}")
     try:
         if path.suffix == ".csv":
             with path.open(encoding="utf-8", newline="") as text:
@@ -179,7 +185,7 @@ def read_table(file: str | os.PathLike[str]) -> Table:
             return pq.read_table(path).to_pylist()
     except InputError:
         raise
-    except (ValueError, OSError, csv.Error):
+    except (ValueError, OSError, csv.Error, RecursionError):
         raise InputError(f"{path}: cannot be read as a table; it is damaged or of another kind") from None
     raise InputError(f"{path}: a table is a .csv, .json or .parquet file")
 
@@ -187,9 +193,7 @@ def read_table(file: str | os.PathLike[str]) -> Table:
 def _number(text: str | None) -> Any:
     if text is None or text == "":
         return None
-    for kind in (int, float):
-        try:
+    for pattern, kind in ((_INT, int), (_FLOAT, float)):
+        if pattern.fullmatch(text):
             return kind(text)
-        except ValueError:
-            continue
     return text

@@ -30,7 +30,7 @@ class Progress(AbstractContextManager["Progress"]):
         """Say how far the work is."""
         import time
 
-        if not sys.stderr.isatty() or time.monotonic() - self._began < SHOW_AFTER_S:
+        if sys.stderr is None or not sys.stderr.isatty() or time.monotonic() - self._began < SHOW_AFTER_S:
             return
         if self._bar is None:
             from rich.console import Console
@@ -74,8 +74,10 @@ def show_rows(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_text(value) for value in row.values()))
-    width = None if sys.stdout.isatty() else 160
-    Console(width=width, highlight=False, markup=False).print(table)
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+    with console.capture() as text:  # a console that met a closed pipe would end the process itself
+        console.print(table)
+    sys.stdout.write(text.get())
 
 
 def _text(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from archsim.config import InputError
+from archsim.config.regular import read_regular, what_is
 
 #: Limits: a recording is far smaller; anything larger is a mistake or an attack. Bytes, and counts.
 MAX_FILE_BYTES = 64 * 2**20
@@ -31,15 +32,10 @@ _INT_LIMIT = 2**31
 
 def read_bytes(path: Path) -> bytes:
     """Whole content of a file of at most :data:`MAX_FILE_BYTES`."""
-    try:
-        if not path.is_file():
-            raise InputError(f"{path}: no such file; give the path of a recording or recorded:<name>")
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: {size} bytes are more than the limit of {MAX_FILE_BYTES} for a recording")
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    problem = what_is(path)
+    if problem:
+        raise InputError(f"{path}: {problem}; give the path of a recording or recorded:<name>")
+    return read_regular(path, MAX_FILE_BYTES, "a recording")
 
 
 def sha256_hex(data: bytes) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from archsim.config import InputError
+from archsim.config.regular import what_is
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -113,6 +114,9 @@ def read_gguf_header(path: Path) -> GgufHeader:
         raise InputError(
             f"{path}: reading GGUF files needs the package gguf; install it with: pip install 'archsim[gguf]'"
         ) from None
+    problem = what_is(path)
+    if problem:
+        raise InputError(f"{path}: {problem}; expected a GGUF file")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _parse(_Cursor(data), gguf)

@@ -90,12 +90,12 @@ class _Tensors:
             )
             return _EQUAL_SIZE[name].name
         known = ", ".join([*_DTYPES, *_EQUAL_SIZE])
-        raise self.fail(f"storage type {name} of {tensor_class} is not supported; known: {known}")
+        raise self.fail(f"storage type {name} of {tensor_class} is not supported; known: {known}; or give --quant NAME")
 
 
 def _class_of(name: str) -> str:
     """Tensor class of a GGUF tensor name; ``norm``, ``bias`` or ``other`` where it is no matrix."""
-    match = re.fullmatch(r"(?:blk\.\d+\.)?(\w+)\.(weight|bias)", name)
+    match = re.fullmatch(r"(?:blk\.\d+\.)?(\w+)\.(weight|bias)", name, re.ASCII)
     if match is None:
         return "other"
     stem, part = match.groups()

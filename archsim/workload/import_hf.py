@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim.config import InputError
+from archsim.config.regular import read_regular
 from archsim.device import DType
 
 MAX_CONFIG_BYTES = 16_000_000
@@ -26,6 +27,9 @@ _ACTIVATIONS = {
     "relu2": "relu2",
 }
 _TORCH_DTYPES = {"float32": DType.FP32, "float16": DType.FP16, "bfloat16": DType.BF16}
+
+
+_ASSUME = "give --quant NAME (such as Q4_0) to say which storage type to assume"
 
 
 class _Config:
@@ -167,13 +171,7 @@ def read_config(file: Path, quant: str | None) -> tuple[dict[str, Any], str, lis
     InputError
         For a file that is no configuration of a known family, naming the field.
     """
-    try:
-        size = file.stat().st_size
-        if size > MAX_CONFIG_BYTES:
-            raise InputError(f"{file}: {size} bytes are too many for a model configuration, and it is no GGUF file")
-        raw = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror or error}") from None
+    raw = read_regular(file, MAX_CONFIG_BYTES, "a model configuration or a GGUF file")
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -202,12 +200,10 @@ def _config_storage(config: _Config, family: str) -> dict[str, str]:
         return {"default": DType.TQ2_0.name, "embed": DType.FP16.name, "head": DType.FP16.name}
     if quantised is not None:
         method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
-        raise config.fail(f"the checkpoint is quantised ({_short(method)}); say which storage type to assume")
+        raise config.fail(f"the checkpoint is quantised ({_short(method)}); {_ASSUME}")
     dtype = config.data.get("torch_dtype", config.data.get("dtype"))
     if not isinstance(dtype, str) or dtype not in _TORCH_DTYPES:
-        raise config.fail(
-            f"torch_dtype is {_short(dtype)} (known: {', '.join(_TORCH_DTYPES)}); say which storage type to assume"
-        )
+        raise config.fail(f"torch_dtype is {_short(dtype)} (known: {', '.join(_TORCH_DTYPES)}); {_ASSUME}")
     return {"default": _TORCH_DTYPES[dtype].name}
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from archsim.config import InputError
+from archsim.config import InputError, check_name
+from archsim.config.regular import replaced, what_is
 from archsim.device import DType
+from archsim.units import quote
 from archsim.workload.gguf_file import is_gguf
 from archsim.workload.import_gguf import read_gguf
 from archsim.workload.import_hf import read_config
@@ -51,6 +52,9 @@ def import_model(path: str | Path, quant: str | None = None) -> Imported:
         file = file / "config.json"
     if quant is not None and quant not in DType.__members__:
         raise InputError(f"unknown storage type {quant!r}; known: {', '.join(DType.__members__)}")
+    problem = what_is(file)
+    if problem:
+        raise InputError(f"{file}: {problem}; give a config.json, the folder of one, or a GGUF file")
     try:
         gguf = is_gguf(file)
     except OSError as error:
@@ -78,7 +82,7 @@ def write_model_yaml(spec: ModelSpec, path: str | Path, source: str, *, overwrit
     spec : ModelSpec
         With a name.
     path : path
-        The file, or an existing folder to put ``<name>.yaml`` in.
+        The file, ``<name>.yaml``, or an existing folder to put that in.
     source : str
         Where the shapes come from.
     overwrite : bool
@@ -87,33 +91,30 @@ def write_model_yaml(spec: ModelSpec, path: str | Path, source: str, *, overwrit
     Raises
     ------
     InputError
-        When the file exists and `overwrite` is false, the model has no name, or the file cannot be written.
+        When the file exists and `overwrite` is false, the model has no name or one that no file may have, the file is
+        not called after the model, or it cannot be written.
     """
     if not spec.name or not source:
         raise InputError("a model file needs a name and a source")
+    check_name("model", spec.name)
+    if not os.fspath(path):
+        raise InputError("the path of the file to write is empty; give one")
     target = Path(path)
     if target.is_dir():
         target = target / f"{spec.name}.yaml"
-    if target.exists() and not overwrite:
-        raise InputError(f"{target} exists; choose another name or ask to overwrite it")
+    if target.suffix != ".yaml":
+        raise InputError(f"{target}: a model file ends in .yaml")
+    if target.stem != spec.name:
+        raise InputError(f"{target}: the file of model {quote(spec.name)} must be called {spec.name}.yaml")
+    if not what_is(target) and not overwrite:
+        raise InputError(f"{target} exists; give --force to replace it")
     body = spec.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
     document = {"kind": "model", "name": spec.name, "source": source, "spec": body}
     yaml = YAML()
     yaml.width = 4096
     yaml.default_flow_style = False
-    temporary = ""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", dir=target.parent, prefix=f".{target.name}.", encoding="utf-8", delete=False
-        ) as file:
-            temporary = file.name
-            yaml.dump(document, file)
-        Path(temporary).chmod(0o644)
-        os.replace(temporary, target)
-    except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        raise InputError(f"{target}: cannot be written: {error.strerror or error}") from None
+    with replaced(target) as partial, partial.open("w", encoding="utf-8") as file:
+        yaml.dump(document, file)
     return target
 
 

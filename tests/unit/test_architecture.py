@@ -24,8 +24,12 @@ ALLOWED = {
     "streams": {"config", "units", "registry", "device"},
     "workload": {"device", "system", "config", "units", "registry", "engine", "streams", "schedules"},
     "schedules": {"engine", "workload", "streams", "registry", "config", "units"},
-    "trace": {"device", "config", "units"},
+    "columns": {"units"},
+    "manifest": {"columns", "device", "config", "units"},
+    "runfolder": {"columns", "manifest", "config", "units"},
+    "trace": {"columns", "manifest", "runfolder", "units"},
     "report": {"trace", "device", "units", "config", "system"},
+    "reproduce": {"devices", "streams", "units", "config", "report", "session"},
 }
 #: Imports that exist for type checkers only.
 TYPE_ONLY = {("workload", "schedules"), ("workload", "streams")}
@@ -89,9 +93,11 @@ def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
 
 
 def constant_names(tree: ast.Module) -> set[str]:
-    """Module-level names in capitals, and what is imported (kernels and constants of other files)."""
+    """Module-level names in capitals, NamedTuples, and what is imported (kernels and constants of other files)."""
     names = set()
     for node in tree.body:
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "NamedTuple" for b in node.bases):
+            names.add(node.name)
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )

@@ -33,15 +33,15 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "unknown option": (["run", "--tokns", "4"], "No such option: --tokns (Possible options: --tokens)"),
     "unknown system": (
         swapped("--system", "oneplus_13"),
-        "run: system: no system 'oneplus_13' in {configs}/systems; did you mean 'oneplus_12'?",
+        "--system: no system 'oneplus_13' in {configs}/systems; did you mean 'oneplus_12'?",
     ),
     "unknown schedule": (
         swapped("--schedule", "flash_rr"),
-        "run: schedule.name: unknown schedule 'flash_rr'; did you mean 'flash_ar'?",
+        "--schedule: unknown schedule 'flash_rr'; did you mean 'flash_ar'?",
     ),
     "unknown target": (
         swapped("--target", "llama-3.1-9b"),
-        "run: job.target: no model 'llama-3.1-9b' in {configs}/models; did you mean 'llama-3.1-8b'?",
+        "--target: no model 'llama-3.1-9b' in {configs}/models; did you mean 'llama-3.1-8b'?",
     ),
     "unknown stream": (
         swapped("--stream", "recorded:exit_layer:25"),
@@ -63,20 +63,20 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
         swapped("--stream", "synthetic:llada-8b:gsm8k"),
         "no acceptance data for llada-8b; it denoises blocks and verifies no drafts, and synthetic streams serve speculative schedules only; name a speculative target such as llama-3.1-8b",
     ),
-    "tokens zero": (swapped("--tokens", "0"), "run: job.tokens: '0' should be greater than or equal to 1"),
+    "tokens zero": (swapped("--tokens", "0"), "--tokens: '0' should be greater than or equal to 1"),
     "tokens text": (
         swapped("--tokens", "four"),
-        "Invalid value for '--tokens': Input should be a valid integer, unable to parse string as an integer",
+        "Invalid value for '--tokens': 'four' is not a whole number",
     ),
     "tokens huge": (
         swapped("--tokens", "1000000000"),
-        "run: job.tokens: '1000000000' should be less than or equal to 1000000",
+        "--tokens: '1000000000' should be less than or equal to 1000000",
     ),
     "prompts too many": (
         [*GIVEN, "--prompts", "1000"],
         "stream recorded:exit_layers:25 has 24 requests, the job asks for 1000 prompts; lower job.prompts",
     ),
-    "seed negative": ([*GIVEN, "--seed", "-1"], "run: job.seed: '-1' should be greater than or equal to 0"),
+    "seed negative": ([*GIVEN, "--seed", "-1"], "--seed: '-1' should be greater than or equal to 0"),
     "trace mode": ([*GIVEN, "--trace", "all"], "--trace 'all' is not one of off, tasks, full"),
     "set without =": (
         [*GIVEN, "--set", "job.tokens"],
@@ -112,7 +112,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "set above link": (
         [*GIVEN, "--set", "system.flash.stream_bytes_per_s=40 GB/s"],
-        "{configs}/parts/ufs_4_0.yaml:5: system.flash: stream_bytes_per_s 4e+10 is above link_bytes_per_s 5.8e+09",
+        "--set system.flash.stream_bytes_per_s: stream_bytes_per_s 4e+10 is above link_bytes_per_s 5.8e+09",
     ),
     "set too slow": (
         [*GIVEN, "--set", "system.flash.stream_bytes_per_s=1 B/s"],
@@ -144,9 +144,107 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "set model shape": (
         [*GIVEN, "--set", "model.target.heads=7"],
-        "{configs}/models/smollm2-135m.yaml:4: model.target: heads (7) must be a multiple of kv_heads (3)",
+        "--set model.target.heads: heads (7) must be a multiple of kv_heads (3)",
     ),
-    "set twice": ([*GIVEN, "--set", "job.tokens=4", "--set", "job.tokens=5"], "--set job.tokens: is given twice"),
+    "set twice": ([*GIVEN, "--set", "job.seed=4", "--set", "job.seed=5"], "--set job.seed: is given twice"),
+    "option and set": (
+        [*GIVEN, "--set", "job.tokens=5"],
+        "--set job.tokens: --tokens gives this value too; keep one of them",
+    ),
+    "set link below stream": (
+        [*GIVEN, "--set", "job.seed=3", "--set", "system.flash.link_bytes_per_s=1 MB/s"],
+        "--set system.flash.link_bytes_per_s: stream_bytes_per_s 4.265e+09 is above link_bytes_per_s 1e+06",
+    ),
+    "set threads": (
+        [*GIVEN, "--set", "system.cpu.threads=9"],
+        "--set system.cpu.threads: threads is 9; with 8 cores it can be at most 8",
+    ),
+    "tokens as a fraction": (swapped("--tokens", "2.0"), "Invalid value for '--tokens': '2.0' is not a whole number"),
+    "tokens in other digits": (
+        swapped("--tokens", "\u0664"),
+        "Invalid value for '--tokens': '\u0664' is not a whole number",
+    ),
+    "set tokens as a fraction": (
+        ["run", "demo_flash_ar", "--set", "job.tokens=2.0"],
+        "--set job.tokens: '2.0' should be a valid integer",
+    ),
+    "quantity in other digits": (
+        [*GIVEN, "--set", "system.flash.stream_bytes_per_s=\u0664 GB/s"],
+        "--set system.flash.stream_bytes_per_s: '\u0664 GB/s' is not a number with a unit; expected a rate such as '4 GB/s'",
+    ),
+    "option beside a file, tokens": (
+        ["run", "demo_flash_ar", "--tokens", "0"],
+        "--tokens: '0' should be greater than or equal to 1",
+    ),
+    "option beside a file, comment": (
+        ["run", "demo_flash_ar", "--stream", "x # y"],
+        "cannot read stream 'x # y'; write recorded:<name>[:<variant>], synthetic:<target>[+<draft>]:<task>, or the path of a .npz or .jsonl recording",
+    ),
+    "option without a file, comment": (
+        swapped("--stream", "x # y"),
+        "cannot read stream 'x # y'; write recorded:<name>[:<variant>], synthetic:<target>[+<draft>]:<task>, or the path of a .npz or .jsonl recording",
+    ),
+    "option beside a file, list": (
+        ["run", "demo_flash_ar", "--target", "[a, b]"],
+        "--target: '[a, b]' is not the name of a model: a name has letters, digits, '.', '_' and '-' only",
+    ),
+    "option beside a file, schedule": (
+        ["run", "demo_flash_ar", "--schedule", "3"],
+        "--schedule: unknown schedule '3'; known: chain_sd, flash_ar, resident_ar",
+    ),
+    "draft of a draft": (
+        [*swapped("--schedule", "chain_sd"), "--set", "job.draft=eagle3-eagle3-qwen3-8b"],
+        "--set job.draft: no model 'eagle3-eagle3-qwen3-8b': 'eagle3-qwen3-8b' is an EAGLE3 head itself and has none of its own; name another draft",
+    ),
+    "stream is a folder": (
+        swapped("--stream", "folder.npz"),
+        "folder.npz: no such file; give the path of a recording or recorded:<name>",
+    ),
+    "empty output": ([*GIVEN, "-o", ""], "Invalid value for '-o' / '--output': the path is empty"),
+    "output device": (
+        [*GIVEN, "-o", "/dev/null"],
+        "/dev/null: is a device, not a folder; choose another output folder",
+    ),
+    "run a device": (["run", "/dev/zero"], "/dev/zero: is a device, not a file"),
+    "run a folder": (["run", "/usr"], "/usr: is a folder, not a file"),
+    "check a device": (["check", "/dev/zero"], "/dev/zero: is a device, not a file"),
+    "import a device": (
+        ["import", "model", "/dev/zero"],
+        "/dev/zero: is a device, not a file; give a config.json, the folder of one, or a GGUF file",
+    ),
+    "replay nothing": (["replay", ""], "Invalid value for 'DIR': the path is empty"),
+    "report nothing": (["report", ""], "Invalid value for 'DIR': the path is empty"),
+    "replay a device": (
+        ["replay", "/dev/null"],
+        "/dev/null: is a device; give the run folder that `archsim run` wrote",
+    ),
+    "report to nothing": (["report", "x", "--perfetto", ""], "Invalid value for '--perfetto': the path is empty"),
+    "figures to nothing": (["report", "x", "--figures", ""], "Invalid value for '--figures': the path is empty"),
+    "report to a device": (
+        ["report", "x", "--perfetto", "/dev/full"],
+        "/dev/full: is a device, not a file; choose another output",
+    ),
+    "report to a folder": (["report", "x", "--perfetto", "."], ".: is a folder, not a file; choose another output"),
+    "figures to a device": (
+        ["report", "x", "--figures", "/dev/null"],
+        "/dev/null: is a device, not a folder; choose another output folder",
+    ),
+    "show schedule, unknown field": (
+        ["show", "schedule", "chain_sd", "--set", "schedule.lenght=4"],
+        "--set schedule.lenght: schedule 'chain_sd' has no field 'lenght'; did you mean 'length'?",
+    ),
+    "show schedule, other root": (
+        ["show", "schedule", "chain_sd", "--set", "job.tokens=4"],
+        "--set job.tokens: no path starts with 'job'; known: schedule",
+    ),
+    "show schedule, name": (
+        ["show", "schedule", "chain_sd", "--set", "schedule.name=flash_ar"],
+        "--set schedule.name: cannot rename the schedule 'chain_sd' that is shown",
+    ),
+    "show schedule, no field": (
+        ["show", "schedule", "chain_sd", "--set", "schedule=flash_ar"],
+        "--set schedule: names no field; write schedule.FIELD=VALUE",
+    ),
     "kv dtype": (
         [*GIVEN, "--set", "job.kv_dtype=fp7"],
         "--set job.kv_dtype: 'fp7' should be 'FP32', 'FP16', 'BF16', 'INT8', 'Q8_0' or 'Q4_0'",
@@ -176,7 +274,10 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
         "no system 'oneplus' in {configs}/systems; did you mean 'oneplus_12'?",
     ),
     "check missing": (["check", "nope.yaml"], "nope.yaml: no such file"),
-    "import missing": (["import", "model", "nope.json"], "nope.json: cannot be read: No such file or directory"),
+    "import missing": (
+        ["import", "model", "nope.json"],
+        "nope.json: no such file; give a config.json, the folder of one, or a GGUF file",
+    ),
     "acceptance range": (
         [*swapped("--stream", "synthetic:llama-3.1-8b:gsm8k"), "--set", "job.acceptance=1.5"],
         "--set job.acceptance: '1.5' should be less than 1",
@@ -309,6 +410,7 @@ def test_shapes_a_device_cannot_run_are_named(capsys, tmp_path, monkeypatch):
         "model.target.hidden=65536",
         "system.dram.capacity_bytes=60 TB",
         "system.flash.capacity_bytes=60 TB",
+        "system.npu.window_bytes=60 TB",
     ]
     code, out, err = call([*GIVEN, *(part for text in wide for part in ("--set", text))], capsys)
     assert err.startswith("archsim: target: layer.load (")

@@ -281,7 +281,12 @@ EDITS = [
         "target: ../big",
         "8: job.target: '../big' is not the name of a model: a name has letters, digits, '.', '_' and '-' only",
     ),
-    (R, "draft: small", "draft: eagle3-bigg", "9: model.draft: no model 'bigg' in models; did you mean 'big'?"),
+    (
+        R,
+        "draft: small",
+        "draft: eagle3-bigg",
+        "9: model.draft: no model 'eagle3-bigg', and no model 'bigg' to derive it from; did you mean 'big'?",
+    ),
     (R, "draft: small", "draft: eagle3-small", "9: model.draft: no head for small"),
     (
         R,
@@ -397,7 +402,8 @@ OTHERS = [
         "model",
         "eagle3-nobody",
         "spec.layers=1",
-        "model eagle3-nobody: spec: no model 'nobody' in models; known: big, small",
+        "model eagle3-nobody: spec: no model 'eagle3-nobody', and no model 'nobody' to derive it from; "
+        "known: big, small",
     ),
     (
         "system",

@@ -139,7 +139,7 @@ def test_script_of_many_runs_and_of_a_table(run, tmp_path):
         (["none", "-o", "f.svg"], "none: no such folder; give the run folder that `archsim run` wrote"),
         (["none.csv", "-o", "f.svg"], "none.csv: no such table"),
         (["{run}", "-o", "f.gif"], "f.gif: a figure is written as .svg, .pdf or .png"),
-        (["{run}", "-o", "no/f.svg"], "no/f.svg: No such file or directory"),
+        (["{run}", "-o", "no/f.svg"], "no/f.svg: cannot be written: there is no folder 'no'"),
         (["{run}", "-o", "f.svg", "--keys", "ttft"], "run 'sample' has no number 'ttft'; did you mean 'ttft_s'?"),
     ],
 )
@@ -161,3 +161,19 @@ def test_every_script_runs_as_a_program(run, tmp_path):
         )  # fmt: skip
         assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), path.name
         assert target.stat().st_size > 4000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "-o", "f.svg", "--start-s", "\u0661"], "argument --start-s: '\u0661' is not a number of seconds"),
+        (["run", "-o", "f.svg", "--end-s", "nan"], "argument --end-s: 'nan' is not a number of seconds"),
+        (["run", "-o", ""], "argument -o/--output: the path is empty"),
+        (["", "-o", "f.svg"], "argument run: the path is empty"),
+    ],
+)
+def test_arguments_of_scripts_are_checked(arguments, message, capsys):
+    assert script.of_run("timeline", arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err.endswith(f": {message}\n")
+    assert captured.err.count("\n") == 1

@@ -100,10 +100,10 @@ def test_tracks_have_their_device_as_parent(tmp_path):
 def test_notes_are_instants(tmp_path):
     found = read(sample(), tmp_path)
     assert [(time, name) for time, name, _ in found.instants] == [
-        (0, "arrival"), (20_000, "commit"), (24_000, "draft"), (26_000, "draft"), (38_000, "step"), (38_000, "commit"),
-        (40_000, "end"),
+        (0, "arrival"), (20_000, "commit"), (24_000, "draft"), (26_000, "draft"), (38_000, "step"), (38_000, "accept"),
+        (38_000, "commit"), (40_000, "end"),
     ]  # fmt: skip
-    assert found.instants[5][2] == {"request": 0, "value": 3, "extra": 4}
+    assert found.instants[6][2] == {"request": 0, "value": 3, "extra": 4}
 
 
 def test_arrows_follow_the_owning_path(tmp_path):

@@ -128,14 +128,22 @@ def sample_manifest(**changes) -> dict:
     price = lambda table, unit: {name: Cost(value, unit, "assumed: a test") for name, value in table.items()}  # noqa: E731
     manifest = build_manifest(
         archsim="0.1.0",
-        config={"name": "sample", "system": "phone"},
+        config={"name": "sample", "system": {"name": "phone"}},
         config_digest="c0ffee",
         schedule="chain_sd",
         seed=7,
         system={
             "units": [{"name": name} for name in ("flash.queue", "npu.hmx", "cpu.core")],
-            "pools": [{"name": "dram.bandwidth", "capacity": 6.0e10, "unit": "bytes/s"}],
-            "stores": [{"name": "npu.vtcm", "capacity": 8 << 20, "unit": "bytes"}],
+            "pools": [
+                {
+                    "name": "dram.bandwidth",
+                    "capacity": 6.0e10,
+                    "unit": "bytes/s",
+                    "fixed": 16106127,
+                    "mix": [[3, 8053063]],
+                }
+            ],
+            "stores": [{"name": "npu.vtcm", "capacity": 8 << 20, "unit": "bytes", "level": 0}],
         },
         prices={
             "energy_pj": price(ENERGY_PJ, "pJ"),
@@ -146,7 +154,12 @@ def sample_manifest(**changes) -> dict:
         warnings={"off_trace_nodes": 3},
         versions={"numpy": np.__version__},
     )
-    return {**manifest, **changes}
+    peaks = {
+        "flash": {"ops_per_s": 0.0, "bytes_per_s": 4.0e9},
+        "dram": {"ops_per_s": 0.0, "bytes_per_s": 6.0e10},
+        "npu": {"ops_per_s": 1.0e13, "bytes_per_s": 0.0},
+    }
+    return {**manifest, "peaks": peaks, "labels": [], "note_kinds": [], **changes}
 
 
 def sample() -> Trace:

@@ -273,7 +273,7 @@ def test_file_too_large(tmp_path):
     path = tmp_path / "big.jsonl"
     with path.open("wb") as file:
         file.truncate(64 * 2**20 + 1)
-    with pytest.raises(InputError, match=r"big\.jsonl: 67108865 bytes are more than the limit of 67108864"):
+    with pytest.raises(InputError, match=r"big\.jsonl: is larger than 67108864 bytes, the limit for a recording"):
         open_stream(str(path), 1)
 
 

@@ -1,6 +1,9 @@
 """Traces: digests, differences, and run folders that are read back, refused or broken."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,7 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from archsim import trace as trace_module
+from archsim import runfolder
+from archsim.columns import REQUIRED
+from archsim.manifest import seal
+from archsim.report.document import document
 from archsim.trace import DIGESTED, SCHEMA, Trace, TraceWriter, diff
 from archsim.units import InputError
 
@@ -39,7 +45,7 @@ def test_round_trip(tmp_path):
 
 
 def test_round_trip_of_an_empty_run_and_of_a_script(tmp_path):
-    empty = {table: {column: np.empty(0) for column in SCHEMA[table]} for table in trace_module.REQUIRED}
+    empty = {table: {column: np.empty(0) for column in SCHEMA[table]} for table in REQUIRED}
     script = {"time_ps": np.arange(3), "name": np.array(["a", "", "µ"]), "fraction": np.array([0.5, 1.0, 2.0])}
     before = Trace({**empty, "script": script}, sample_manifest())
     after = Trace.load(before.save(tmp_path / "run"))
@@ -48,7 +54,7 @@ def test_round_trip_of_an_empty_run_and_of_a_script(tmp_path):
 
 
 def test_writing_in_pieces_gives_the_same_folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(trace_module, "ROW_GROUP", 4)
+    monkeypatch.setattr(runfolder, "ROW_GROUP", 4)
     whole = sample()
     with TraceWriter(
         tmp_path / "run", "c0ffee", adapt={"notes": lambda c: {**c, "kind": c["kind"].astype(object)}}
@@ -64,7 +70,7 @@ def test_writing_in_pieces_gives_the_same_folder(tmp_path, monkeypatch):
 
 def test_digest_is_pinned():
     """The digest is a format: it may change only together with the format's version."""
-    assert sample().digest == "95d7e757a6c0251f1450853ec5cb43b69a96873ee418090c00a4b46d1cc38962"
+    assert sample().digest == "5c614b0ef767dfc89f52a6cac53b49b5ca81c5e288772d1e7d4a62e5a155f048"
 
 
 @pytest.mark.parametrize(("table", "column"), [(t, c) for t in DIGESTED for c in SCHEMA[t]])
@@ -101,7 +107,7 @@ def test_diff_names_the_first_row_then_the_length():
     assert diff(sample(), Trace(tables, sample_manifest())) == "rows[4].end_ps: 28000000 against 28000005"
     tables = sample_tables()
     tables["notes"] = {name: values[:-1] for name, values in tables["notes"].items()}
-    assert diff(sample(), Trace(tables, sample_manifest())) == "notes: 7 entries against 6; the first 6 are equal"
+    assert diff(sample(), Trace(tables, sample_manifest())) == "notes: 8 entries against 7; the first 7 are equal"
 
 
 def test_diff_of_optional_tables():
@@ -116,10 +122,12 @@ def rewrite(path: Path, change) -> None:
     pq.write_table(change(pq.read_table(path)), path)
 
 
-def edit(folder: Path, **changes) -> None:
+def edit(folder: Path, *, sealed: bool = True, **changes) -> None:
+    """Change the manifest; sealed anew, it is a consistent one of somebody else."""
     path = folder / "manifest.json"
     manifest = {**json.loads(path.read_text()), **changes}
-    path.write_text(json.dumps({key: value for key, value in manifest.items() if value is not None}))
+    kept = {key: value for key, value in manifest.items() if value is not None}
+    path.write_text(json.dumps(seal(kept) if sealed else kept))
 
 
 def truncate(path: Path) -> None:
@@ -151,7 +159,7 @@ BROKEN = {
     ),
     "interrupted": (
         lambda f: remove_manifest(f, tables=False),
-        "{f}: no manifest.json: the run was interrupted while it was saved; run it again",
+        "{f}: no manifest.json: the run was interrupted while it was saved; delete the folder and run it again",
     ),
     "broken json": (
         lambda f: (f / "manifest.json").write_text("{"),
@@ -177,7 +185,7 @@ BROKEN = {
     ),
     "no prices": (
         lambda f: edit(f, prices=None),
-        "{f}/manifest.json: 'prices' is missing; the manifest was edited or damaged; run it again",
+        "{f}/manifest.json: 'prices' is missing; it is not what `archsim run` writes; run it again",
     ),
     "no tables": (
         lambda f: edit(f, tables={}),
@@ -185,15 +193,54 @@ BROKEN = {
     ),
     "bad tables": (
         lambda f: edit(f, tables={"rows": 1}),
-        "{f}/manifest.json: 'tables' is malformed; the manifest was edited or damaged; run it again",
+        "{f}/manifest.json: 'tables.rows': input should be a valid dictionary; it is not what `archsim run` writes; "
+        "run it again",
     ),
     "unknown table": (
         lambda f: edit(f, tables={"../rows": {"digest": ""}}),
-        "{f}/manifest.json: 'tables' is malformed; the manifest was edited or damaged; run it again",
+        "{f}/manifest.json: 'tables.../rows.[key]': input should be 'rows', 'blocks', 'ops', 'counts', 'notes', "
+        "'rates', 'mix', 'pool_log', 'levels_log', 'draws', 'script', 'script_after', 'script_rows' or "
+        "'script_edges'; it is not what `archsim run` writes; run it again",
     ),
     "too few units": (
         lambda f: edit(f, units=[{"name": "flash.queue"}]),
         "{f}: table 'rows': unit 2 is not one of the manifest's 1 units",
+    ),
+    "edited manifest": (
+        lambda f: edit(f, sealed=False, schedule="flash_ar"),
+        "{f}/manifest.json: was edited or damaged after the run; run it again",
+    ),
+    "seal removed": (
+        lambda f: edit(f, sealed=False, manifest_digest=None),
+        "{f}/manifest.json: was edited or damaged after the run; run it again",
+    ),
+    "nested json": (
+        lambda f: (f / "manifest.json").write_text("[" * 200_000),
+        "{f}/manifest.json: not valid JSON (nested too deeply); run it again",
+    ),
+    "not a number": (
+        lambda f: (f / "manifest.json").write_text('{"a": NaN}'),
+        "{f}/manifest.json: not valid JSON (NaN is no number of JSON); run it again",
+    ),
+    "manifest is a pipe": (
+        lambda f: ((f / "manifest.json").unlink(), os.mkfifo(f / "manifest.json")),
+        "{f}/manifest.json: is a pipe, not a file; expected the manifest of a run",
+    ),
+    "table is a pipe": (
+        lambda f: ((f / "ops.parquet").unlink(), os.mkfifo(f / "ops.parquet")),
+        "{f}/ops.parquet: is a pipe, not a file; run it again",
+    ),
+    "older": (
+        lambda f: edit(f, format={"kind": "archsim-trace", "version": 0}),
+        "{f}/manifest.json: trace format 0 is older than this archsim reads (1); run it again",
+    ),
+    "equal names": (
+        lambda f: edit(f, units=[{"name": "npu"}] * 3),
+        "{f}/manifest.json: two of the units have one name; it is not what `archsim run` writes; run it again",
+    ),
+    "no rate of memory": (
+        lambda f: edit(f, peaks={"npu": {"ops_per_s": 1.0, "bytes_per_s": 0.0}}),
+        "{f}: manifest.json gives no memory a rate under 'peaks'",
     ),
     "missing table": (
         lambda f: (f / "ops.parquet").unlink(),
@@ -268,8 +315,10 @@ def test_rewriting_the_same_run_and_an_interrupted_one(tmp_path):
     Trace(tables, sample_manifest()).save(folder)
     assert not (folder / "rates.parquet").exists()
     (folder / "manifest.json").unlink()
+    (folder / ".lock").write_bytes(b"")  # a killed archsim leaves its lock
     sample().save(folder)
     assert equal(Trace.load(folder), sample())
+    assert not (folder / ".lock").exists()
 
 
 def occupied_file(folder: Path) -> None:
@@ -318,7 +367,7 @@ def test_a_failed_save_leaves_nothing_and_keeps_the_old_run(tmp_path):
     with TraceWriter(folder, "c0ffee") as writer:
         writer.append("rows", sample_tables()["rows"])
         writer._flush("rows")
-        assert len(list(folder.glob(".*"))) == 1
+        assert len(list(folder.glob(".*.partial"))) == 1
         with pytest.raises(InputError, match="column 'value' is missing"):
             writer.append("notes", {name: v for name, v in sample_tables()["notes"].items() if name != "value"})
     assert equal(Trace.load(folder), sample())
@@ -328,8 +377,8 @@ def test_a_failed_save_leaves_nothing_and_keeps_the_old_run(tmp_path):
 def test_manifest_is_written_last(tmp_path, monkeypatch):
     folder = sample().save(tmp_path / "run")
     order = []
-    replace = trace_module.os.replace
-    monkeypatch.setattr(trace_module.os, "replace", lambda a, b: (order.append(Path(b).name), replace(a, b)))
+    replace = runfolder.os.replace
+    monkeypatch.setattr(runfolder.os, "replace", lambda a, b: (order.append(Path(b).name), replace(a, b)))
     sample().save(folder)
     assert order[-1] == "manifest.json"
     assert "rows.parquet" in order
@@ -361,3 +410,150 @@ def test_rows_must_name_what_exists(key, table):
     with pytest.raises(InputError) as caught:
         getattr(Trace(tables, sample_manifest()), f"row_{key}")
     assert str(caught.value) == f"table 'rows' names {key} 99, which table {table!r} does not list"
+
+
+LEAVES = (None, True, -1, 2**70, 0.5, "", "$x$", [], {}, [[]], {"a": 1})
+
+
+def places(node, path=()):
+    """Every key and item of a document that reports read, by path."""
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def changed(manifest, path, value):
+    copy = json.loads(json.dumps(manifest))
+    node = copy
+    for part in path[:-1]:
+        node = node[part]
+    if value is KeyError:
+        del node[path[-1]]
+    else:
+        node[path[-1]] = value
+    return copy
+
+
+def test_a_sealed_manifest_of_any_content_is_reported_or_refused(tmp_path):
+    """Whatever a foreign manifest says, what loads can be reported on, and what cannot is one line."""
+    folder = sample().save(tmp_path / "run")
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    refused = []
+    for place in places({k: v for k, v in manifest.items() if k not in ("versions", "manifest_digest", "tables")}):
+        for value in (KeyError, *LEAVES):
+            path.write_text(json.dumps(seal(changed(manifest, place, value))))
+            try:
+                trace = Trace.load(folder)
+                title = f"{trace.manifest['schedule']} on {trace.manifest['config']['system']['name']}"
+                json.dumps(document(trace, title), allow_nan=False)
+            except InputError as error:
+                refused.append(str(error))
+    assert len(refused) > 500
+    assert not any("\n" in line for line in refused)
+
+
+def test_every_edit_without_the_seal_is_refused(tmp_path):
+    folder = sample().save(tmp_path / "run")
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for place in places(manifest):
+        path.write_text(json.dumps(changed(manifest, place, "edited")))
+        with pytest.raises(InputError):
+            Trace.load(folder)
+    path.write_text(json.dumps(manifest, indent=4, sort_keys=True))  # another layout says the same
+    assert equal(Trace.load(folder), sample())
+
+
+def test_of_two_writers_the_second_is_refused(tmp_path):
+    folder = tmp_path / "run"
+    other = Trace(sample_tables(), sample_manifest(config_digest="beef"))
+    with TraceWriter(folder, "c0ffee") as writer:
+        with pytest.raises(InputError) as caught:
+            other.save(folder)
+        assert str(caught.value) == f"{folder}: another archsim is writing into it; choose another output folder"
+        for table, columns in sample_tables().items():
+            writer.append(table, columns)
+        writer.finish(sample_manifest())
+    assert equal(Trace.load(folder), sample())
+    with pytest.raises(InputError, match="holds the run of another configuration"):
+        other.save(folder)
+
+
+def test_an_empty_path_is_no_folder():
+    with pytest.raises(InputError, match="the path of the run folder is empty; give one"):
+        sample().save("")
+
+
+def test_what_appears_while_a_run_is_written_is_not_overwritten(tmp_path):
+    folder = tmp_path / "run"
+    with TraceWriter(folder, "c0ffee") as writer:
+        (folder / "rows.parquet").write_text("mine")
+        with pytest.raises(InputError, match=r"holds 'rows\.parquet' but no manifest\.json"):
+            writer.finish(sample_manifest())
+    assert [path.name for path in folder.iterdir()] == ["rows.parquet"]
+    assert (folder / "rows.parquet").read_text() == "mine"
+
+
+def test_a_killed_writer_leaves_nothing_behind_the_next(tmp_path):
+    folder = tmp_path / "run"
+    code = (
+        "import os, signal, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from test_report_sample import sample_tables\n"
+        "from archsim.trace import TraceWriter\n"
+        f"writer = TraceWriter({str(folder)!r}, 'c0ffee')\n"
+        "writer.append('rows', sample_tables()['rows'])\n"
+        "writer._flush('rows')\n"
+        "os.rename(writer._partial('rows.parquet'), writer.folder / 'rows.parquet')\n"
+        "writer.append('notes', sample_tables()['notes'])\n"
+        "writer._flush('notes')\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert len(list(folder.iterdir())) == 3
+    sample().save(folder)
+    assert equal(Trace.load(folder), sample())
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "name", ["rows.parquet", "manifest.txt", "thesis.partial", ".rows.parquet.partial", ".lock", "notes.parquet"]
+)
+def test_foreign_files_are_kept(name, tmp_path):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(InputError, match="choose an empty or new folder"):
+        sample().save(tmp_path)
+    assert (tmp_path / name).read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_foreign_table_beside_a_run_is_kept(tmp_path):
+    folder = sample().save(tmp_path / "run")
+    (folder / "pool_log.parquet").write_text("mine")
+    with pytest.raises(InputError, match=r"holds 'pool_log\.parquet', which is no part of its run"):
+        sample().save(folder)
+    assert (folder / "pool_log.parquet").read_text() == "mine"
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "x")])
+def test_a_save_that_fails_while_renaming_leaves_no_half_run(error, made, tmp_path, monkeypatch):
+    folder = tmp_path / "a" / "run"
+    if not made:
+        folder.mkdir(parents=True)
+    replace = runfolder.os.replace
+
+    def fail(a, b):
+        if Path(b).name == "ops.parquet":
+            raise error
+        replace(a, b)
+
+    monkeypatch.setattr(runfolder.os, "replace", fail)
+    with pytest.raises(KeyboardInterrupt if error is KeyboardInterrupt else InputError):
+        sample().save(folder)
+    assert folder.exists() is not made
+    assert made or not list(folder.iterdir())
+    assert (tmp_path / "a").exists() is not made

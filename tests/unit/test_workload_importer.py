@@ -197,7 +197,7 @@ def test_bad_configurations_are_one_line(tmp_path, content, message):
 
 
 def test_missing_file_and_unknown_type(tmp_path):
-    with pytest.raises(InputError, match=r"config\.json: cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"config\.json: no such file"):
         import_model(tmp_path)
     with pytest.raises(InputError, match="unknown storage type 'Q9'; known: FP32"):
         import_model(write(tmp_path, LLAMA), quant="Q9")
@@ -451,7 +451,7 @@ def test_writing_never_overwrites_unasked(tmp_path):
     spec = stored("smollm2-135m").replace(name="mine")
     file = write_model_yaml(spec, tmp_path, "first")
     before = file.read_text()
-    with pytest.raises(InputError, match=r"mine\.yaml exists; choose another name or ask to overwrite it"):
+    with pytest.raises(InputError, match=r"mine\.yaml exists; give --force to replace it"):
         write_model_yaml(spec, file, "second")
     assert file.read_text() == before
     write_model_yaml(spec, file, "second", overwrite=True)
@@ -462,6 +462,6 @@ def test_writing_refuses_without_name_source_or_folder(tmp_path):
     spec = stored("smollm2-135m")
     with pytest.raises(InputError, match="a model file needs a name and a source"):
         write_model_yaml(spec.replace(name=""), tmp_path, "here")
-    with pytest.raises(InputError, match="cannot be written: No such file or directory"):
+    with pytest.raises(InputError, match="cannot be written: there is no folder"):
         write_model_yaml(spec.replace(name="a"), tmp_path / "none" / "a.yaml", "here")
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,280 @@
+"""The commands: thin wrappers that parse, call the library and print.
+
+Everything heavy is imported inside the commands, so that ``archsim --help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archsim.cli import print_json, say
+from archsim.trace_commands import app as trace_app
+
+app = typer.Typer(
+    name="archsim",
+    help="Simulate language-model inference on phones: NPU, DRAM, PIM, flash and CPU on one clock.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+import_app = typer.Typer(help="Make archsim files from other tools' files.", no_args_is_help=True)
+app.add_typer(import_app, name="import")
+app.add_typer(trace_app, name="trace")
+
+_WHOLE = re.compile(r"[-+]?[0-9]{1,40}")
+
+
+def _whole(text: str) -> int:
+    """A whole number in ASCII digits."""
+    if not _WHOLE.fullmatch(str(text)):
+        from archsim.units import quote
+
+        raise typer.BadParameter(f"{quote(text)} is not a whole number")
+    return int(text)
+
+
+def _path(text: str) -> Path:
+    """A path that is not empty (``Path("")`` would be the current folder)."""
+    if not str(text):
+        raise typer.BadParameter("the path is empty")
+    return Path(text)
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override one value; may be given many times.")
+]
+Out = Annotated[Path | None, typer.Option("-o", "--output", parser=_path, metavar="DIR", help="Folder for the run.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="DIR", parser=_path, help="A run folder.")]
+
+
+def invoke(args: list[str]) -> int:
+    """Run one command and return its exit code; errors are left to the caller."""
+    command = typer.main.get_command(app)
+    if "_ARCHSIM_COMPLETE" in os.environ:  # the shell asks for completions
+        return command.main(args=args, prog_name="archsim", standalone_mode=False) or 0
+    try:
+        # `command.main` would end the process at a closed pipe and hide an interrupt.
+        with command.make_context("archsim", list(args)) as context:
+            command.invoke(context)
+    except typer.Exit as left:
+        return left.exit_code
+    return 0
+
+
+@app.command()
+def demo(
+    output: Out = None,
+    tokens: Annotated[int, typer.Option(parser=_whole, metavar="INTEGER", help="Output tokens.")] = 64,
+    as_json: Json = False,
+) -> None:
+    """Decode Llama-3.1-8B from flash on a OnePlus 12, plainly and speculatively, and compare."""
+    from archsim.config import InputError
+    from archsim.demo import demo as run_demo
+    from archsim.report import terminal
+
+    if tokens < 2:  # one token has no decoding speed
+        raise InputError(f"--tokens: '{tokens}' should be greater than or equal to 2")
+    try:
+        document = run_demo(output or Path("archsim-runs"), tokens=tokens, progress=terminal.progress())
+    except InputError as error:
+        raise InputError(error.message.replace("--set job.tokens:", "--tokens:")) from None
+    if as_json:
+        print_json(document)
+    else:
+        terminal.show_demo(document)
+
+
+@app.command()
+def run(
+    file: Annotated[str | None, typer.Argument(metavar="[RUN.yaml]", help="A run file, or the name of one.")] = None,
+    system: Annotated[str | None, typer.Option(help="Machine (archsim list systems).")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Decoding schedule (archsim list schedules).")] = None,
+    target: Annotated[str | None, typer.Option(help="Target model (archsim list models).")] = None,
+    draft: Annotated[
+        str | None, typer.Option(help="Draft model; a speculative schedule takes eagle3-<target>.")
+    ] = None,
+    stream: Annotated[str | None, typer.Option(help="Decision stream (archsim list streams).")] = None,
+    prompts: Annotated[
+        int | None, typer.Option(parser=_whole, metavar="INTEGER", help="Prompts to decode, one after the other.")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(parser=_whole, metavar="INTEGER", help="Output tokens per prompt.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(parser=_whole, metavar="INTEGER", help="Seed of the synthetic draws.")
+    ] = None,
+    sets: Sets = None,
+    output: Out = None,
+    trace: Annotated[str, typer.Option(help="off | tasks | full")] = "tasks",
+    as_json: Json = False,
+) -> None:
+    """Simulate one job and write its run folder."""
+    from archsim.report import terminal
+    from archsim.session import load
+    from archsim.session import run as simulate
+
+    job = {"target": target, "draft": draft, "stream": stream, "prompts": prompts, "tokens": tokens, "seed": seed}
+    resolved = load(file, system=system, schedule=schedule, job=job, sets=sets or ())
+    result = simulate(resolved, trace=trace, output=output, progress=terminal.progress())
+    if as_json:
+        print_json(result.summary)
+    else:
+        terminal.show_run(result)
+
+
+@app.command()
+def replay(folder: RunFolder, as_json: Json = False) -> None:
+    """Execute a recorded run again and compare it row by row."""
+    from archsim.report import terminal
+    from archsim.session import replay as play
+
+    outcome = play(folder, progress=terminal.progress())
+    if as_json:
+        print_json(outcome)
+    else:
+        terminal.show_replay(outcome)
+    if not outcome["identical"]:
+        raise typer.Exit(3)
+
+
+@app.command()
+def report(
+    folder: RunFolder,
+    perfetto: Annotated[
+        Path | None, typer.Option(parser=_path, metavar="FILE", help="Write a Perfetto trace to this file.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(parser=_path, metavar="DIR", help="Write the figures of the run into this folder.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell where time, bytes, energy and area of a run went."""
+    from archsim.config.regular import check_output, output_folder
+    from archsim.report import terminal
+    from archsim.session import report as make
+
+    if perfetto is not None:
+        check_output(perfetto)
+    with nullcontext() if figures is None else output_folder(figures):
+        document = make(folder, perfetto=perfetto, figures=figures, progress=terminal.progress())
+    if as_json:
+        print_json(document)
+    else:
+        terminal.show_report(document)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", parser=_path, help="Files to check.")],
+    as_json: Json = False,
+) -> None:
+    """Check files (part, system, model, run, decision stream) without running anything."""
+    from archsim.catalogue import check_files
+
+    problems = check_files(files)
+    if as_json:
+        print_json({"files": [{"file": str(f), "problems": problems[str(f)]} for f in files]})
+    else:
+        for file in files:
+            for problem in problems[str(file)]:
+                say(problem)
+            if not problems[str(file)]:
+                sys.stdout.write(f"{file}: ok\n")
+    if any(problems.values()):
+        raise typer.Exit(2)
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[str, typer.Argument(help="systems | parts | models | runs | schedules | devices | streams")],
+    as_json: Json = False,
+) -> None:
+    """List what there is of a kind."""
+    from archsim.catalogue import catalogue
+
+    found = catalogue(kind)
+    if as_json:
+        print_json({kind: found})
+    else:
+        from archsim.report import terminal
+
+        terminal.show_rows([{"name": e["name"], "what": e["what"]} for e in found])
+
+
+@app.command()
+def show(
+    kind: Annotated[str, typer.Argument(help="system | part | model | run | schedule")],
+    name: Annotated[str, typer.Argument(help="Its name, or a file.")],
+    sources: Annotated[bool, typer.Option("--sources", help="Print where each number comes from.")] = False,
+    sets: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Show one thing: its values, units and, with --sources, where each comes from."""
+    from archsim.catalogue import show_thing
+
+    document = show_thing(kind, name, sets or ())
+    if as_json:
+        print_json(document)
+    else:
+        from archsim.report import terminal
+
+        terminal.show_thing(document, sources=sources)
+
+
+@import_app.command("model")
+def import_model(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", parser=_path, help="A Hugging Face config.json or a GGUF file.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", parser=_path, metavar="FILE", help="Write the model file NAME.yaml here."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the model; the output's stem by default.")] = None,
+    quant: Annotated[
+        str | None, typer.Option(help="Storage type to assume for every tensor, such as Q4_0, instead of the file's.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Make a model file from a config.json or a GGUF file."""
+    from archsim.catalogue import import_model as convert
+
+    document = convert(file, output, name, force, quant)
+    if as_json:
+        print_json(document)
+    else:
+        from archsim.report import terminal
+
+        terminal.show_import(document)
+
+
+@app.command()
+def reproduce(
+    table: Annotated[str, typer.Argument(help="devices | all")],
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print published figures beside archsim's and a null model's, with the score."""
+    from archsim.report import terminal
+    from archsim.reproduce.rows import markdown
+    from archsim.reproduce.runner import reproduce as rows_of
+
+    rows, score = rows_of(table, progress=terminal.progress())
+    if as_json:
+        print_json({"rows": [row.to_json() for row in rows], "score": score})
+    elif as_markdown:
+        sys.stdout.write(markdown(rows) + "\n")
+    else:
+        shown = ("id", "unit", "paper", "simulated", "null_model", "ratio", "kind", "ok")
+        terminal.show_rows([{key: row.to_json()[key] for key in shown} for row in rows])
+        terminal.show_rows([{"score": key, "value": value} for key, value in score.items()], title="")
