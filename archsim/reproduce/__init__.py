@@ -1,0 +1,1 @@
+"""Published figures as data, and what archsim says beside each."""

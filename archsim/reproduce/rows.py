@@ -1,0 +1,99 @@
+"""Rows of a reproduction table, and its score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal
+
+Kind = Literal["fitted", "predicted", "ordering", "reported", "quoted", "excluded"]
+Verdict = Literal["follows", "follows_if", "does_not_follow", "contradicts"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published figure.
+
+    Attributes
+    ----------
+    id, source, unit : str
+        Name of the cell, where it was published, and its unit.
+    paper, simulated, null_model : float or None
+        The published value, archsim's, and the null model's.
+    kind : str
+        ``predicted`` rows make the score; ``fitted`` ones say which number was fitted to them, in `why`.
+    tolerance : float or None
+        Largest relative error of an `ok` row (0: equal).
+    verdict : str or None
+        For claims: whether they follow from the hardware as listed.
+    why : str
+        Cause of a miss, or what the row rests on.
+    """
+
+    id: str
+    source: str
+    unit: str
+    paper: float | None
+    simulated: float | None
+    null_model: float | None = None
+    kind: Kind = "predicted"
+    tolerance: float | None = None
+    verdict: Verdict | None = None
+    why: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Simulated over published."""
+        if self.paper is None or self.simulated is None:
+            return None
+        return self.simulated / self.paper if self.paper else float(self.simulated == 0)
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether the row lies within its tolerance; None where it has none."""
+        if self.tolerance is None or self.ratio is None:
+            return None
+        return abs(self.ratio - 1) <= self.tolerance
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionary, with ratio and ok."""
+        return {**asdict(self), "ratio": self.ratio, "ok": self.ok}
+
+
+def score(rows: Sequence[Row]) -> dict[str, Any]:
+    """Score over the predicted rows: how many lie within 10 % and 25 %, and the same for the null model.
+
+    Returns
+    -------
+    dict
+        ``predicted`` (number), ``ok``, ``within_10_percent``, ``within_25_percent``, ``median_error``, ``worst``
+        (id), ``null_rows`` and ``null_within_10_percent``.
+    """
+    predicted = [row for row in rows if row.kind == "predicted" and row.ratio is not None]
+    errors = {row.id: abs(row.ratio - 1) for row in predicted if row.ratio is not None}
+    null = [abs(row.null_model / row.paper - 1) for row in predicted if row.null_model is not None and row.paper]
+    return {
+        "predicted": len(predicted),
+        "ok": sum(row.ok is True for row in predicted),
+        "within_10_percent": sum(error <= 0.10 for error in errors.values()),
+        "within_25_percent": sum(error <= 0.25 for error in errors.values()),
+        "median_error": median(errors.values()) if errors else None,
+        "worst": max(errors, key=lambda key: errors[key]) if errors else None,
+        "null_rows": len(null),
+        "null_within_10_percent": sum(error <= 0.10 for error in null),
+    }
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """Table in Markdown."""
+    lines = [
+        "| row | unit | published | simulated | null model | ratio | kind | ok |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        cells = (row.paper, row.simulated, row.null_model, row.ratio)
+        numbers = " | ".join("-" if value is None else f"{value:.5g}" for value in cells)
+        ok = {True: "yes", False: "no", None: "-"}[row.ok]
+        lines.append(f"| {row.id} | {row.unit} | {numbers} | {row.kind} | {ok} |")
+    return "\n".join(lines)

@@ -1,0 +1,37 @@
+"""``archsim reproduce``: rows of a table by name, with their score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from archsim.reproduce.devices import dram_rows
+from archsim.reproduce.rows import Row, score
+from archsim.units import InputError, quote, suggest
+
+#: Tables by name; ``all`` is every one of them.
+TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {"devices": (dram_rows,)}
+
+
+def reproduce(name: str, progress: Any = None) -> tuple[list[Row], dict[str, Any]]:
+    """Rows and score of a table.
+
+    Raises
+    ------
+    InputError
+        For an unknown table.
+    """
+    if name not in (*TABLES, "all"):
+        raise InputError(f"no table {quote(name)}; {suggest(name, (*TABLES, 'all'))}")
+    rows: list[Row] = []
+    if progress is not None:
+        progress.start(f"reproduce {name}")
+    for table in TABLES if name == "all" else (name,):
+        for source in TABLES[table]:
+            for row in source():
+                rows.append(row)
+                if progress is not None:
+                    progress.update(len(rows), max(len(rows) + 1, 150), row.id)
+    if progress is not None:
+        progress.stop()
+    return rows, score(rows)
