@@ -1,9 +1,11 @@
 """DRAM of a phone as one pool of bandwidth and one store of capacity.
 
-Modelled: a pool whose capacity depends on the mix of streams that flow (``mix``, fractions of the peak; sets without an
-entry get the achievable cap), a store of bytes, energy by command and bit, static power of background and refresh.
-The speed of a single consumer is that consumer's own cap, not the pool's. Not modelled here: banks, timing constraints
-and refresh stalls (the command-level kernel fills the mix table), self-refresh between bursts of work.
+Modelled: a pool whose capacity depends on the mix of streams that flow, a store of bytes, energy by command and bit,
+static power of background and refresh. The speed of a single consumer is that consumer's own cap, not the pool's.
+Capacity of a mix: a measured entry of ``mix`` (a fraction of the peak) where there is one; else, with
+``calibrated: command``, the achievable rate times the fraction that the command-level kernel finds for such streams
+(:func:`archsim.devices.dram.calibrate.class_fractions`); else the achievable rate. Not modelled here: banks, timing
+constraints and refresh stalls (they enter by that calibration), self-refresh between bursts of work.
 
 Sources: peak = transfer rate x width; achievable 61.9 GB/s and single consumers at 40-45 GB/s of 68 GB/s parts
 (HeteroInfer, arXiv 2501.14794); CPU 43.9, NPU 56, both 59.6 GB/s on one phone (PowerInfer-2, arXiv 2406.06282);
@@ -12,13 +14,13 @@ energies derived from published LPDDR5 current sets. No vendor data sheet of LPD
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from archsim.device import STREAMS, Cost, Device, Pool, Store
 from archsim.registry import device
-from archsim.units import Bits, Bytes, BytesPerS, PositiveInt, TransfersPerS
+from archsim.units import Bits, Bytes, BytesPerS, InputError, PositiveInt, TransfersPerS
 
 
 class DramSpec(BaseModel):
@@ -39,7 +41,12 @@ class DramSpec(BaseModel):
     capacity_bytes : int
         Size of the store.
     mix : dict
-        Stream classes joined by ``+`` -> capacity as a fraction of the peak.
+        Stream classes joined by ``+`` -> measured capacity as a fraction of the peak.
+    calibrated : str
+        ``command``: mixes that `mix` does not list come from the command-level kernel; ``none``: they get
+        `achievable_bytes_per_s`.
+    controller : str
+        Controller of that kernel.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +59,8 @@ class DramSpec(BaseModel):
     achievable_bytes_per_s: BytesPerS
     capacity_bytes: Bytes
     mix: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
+    calibrated: Literal["none", "command"] = "none"
+    controller: str = "mobile"
 
     @property
     def peak_bytes_per_s(self) -> float:
@@ -93,10 +102,28 @@ class Dram(Device):
     kind = "dram"
 
     def pools(self) -> list[Pool]:
-        """Bandwidth, by the mix of streams."""
+        """Bandwidth, by the mix of streams; what was measured goes before what was calibrated."""
         peak = self.spec.peak_bytes_per_s
-        mix = {frozenset(key.split("+")): fraction * peak for key, fraction in self.spec.mix.items()}
+        mix = self._calibrated() if self.spec.calibrated == "command" else {}
+        mix |= {frozenset(key.split("+")): fraction * peak for key, fraction in self.spec.mix.items()}
         return [Pool(f"{self.name}.bandwidth", self.spec.achievable_bytes_per_s, "bytes/s", mix)]
+
+    def _calibrated(self) -> dict[frozenset[str], float]:
+        """Capacity by set of stream classes, from the kernel, scaled to the achievable rate."""
+        # Loaded on use: a part without calibration needs none of the kernel's modules.
+        from archsim.devices.dram.calibrate import class_fractions
+        from archsim.devices.dram.standard import load_standard
+
+        spec = self.spec
+        peak = load_standard(spec.standard).peak_gb_s * 1e9 * spec.channels
+        if abs(peak - spec.peak_bytes_per_s) > 1e-6 * peak:
+            raise InputError(
+                f"system.{self.name}: {spec.standard} on {spec.channels} channels peaks at {peak / 1e9:.4g} GB/s, "
+                f"transfer rate x width is {spec.peak_bytes_per_s / 1e9:.4g} GB/s; make them agree, or set "
+                f"system.{self.name}.calibrated=none"
+            )
+        fractions = class_fractions(spec.standard, spec.controller, spec.channels, spec.ranks)
+        return {names: fraction * spec.achievable_bytes_per_s for names, fraction in fractions.items()}
 
     def bandwidth_bytes_per_s(self) -> float:
         """What all streams together reach."""
