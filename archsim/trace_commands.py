@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,11 +46,82 @@ def dram(
         from archsim.report.style import save
 
         save(latency_histogram_figure(result.histogram, result.tck_ns), figure)
+    _show(result.to_json(), str(file), as_json)
+
+
+@app.command()
+def pim(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="An AiM instruction trace.")] = None,
+    gemv: Annotated[str | None, typer.Option(metavar="OUTxIN", help="A matrix-vector product instead.")] = None,
+    device: Annotated[str, typer.Option(help="gddr6_aim, lpddr5_pim, ... or a file.")] = "lpddr5x_pim",
+    dtype: Annotated[str | None, typer.Option(help="Data type of the product, such as W8A8.")] = None,
+    tokens: Annotated[int, typer.Option(help="Vectors that meet the same weights.")] = 1,
+    fence: Annotated[bool, typer.Option("--fence", help="A memory fence after each vector load.")] = False,
+    baseline: Annotated[bool, typer.Option("--baseline", help="Also the same weights streamed without PIM.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Replay PIM instructions, or lower one matrix-vector product, on the command-level PIM model."""
+    from archsim.devices.pim.gemv import gemv as product
+    from archsim.devices.pim.gemv import parse_shape
+    from archsim.devices.pim.replay import replay
+    from archsim.units import InputError
+
+    if (file is None) == (gemv is None):
+        raise InputError("give an instruction trace or --gemv OUTxIN, one of the two")
+    if gemv is not None:
+        shape = parse_shape(gemv)
+        result = product(device, *shape, dtype=dtype, tokens=tokens, fence=fence, baseline=baseline)
+    else:
+        if (dtype, tokens, fence) != (None, 1, False):
+            raise InputError("--dtype, --tokens and --fence belong to --gemv; a trace says itself what it does")
+        result = replay(device, file, baseline=baseline)
+    _show(result.to_json(), gemv or str(file), as_json)
+
+
+@app.command()
+def flash(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A block trace.")] = None,
+    device: Annotated[str, typer.Option(help="ufs_4_0, ufs_2ch_1chip_2die_4pl, ... or a file.")] = "ufs_4_0",
+    pattern: Annotated[
+        str | None, typer.Option(help="rand_read | seq_read | rand_write | seq_write | mixed:READSHARE, instead.")
+    ] = None,
+    size: Annotated[str, typer.Option(help="Size of a request, such as '16 KiB'.")] = "16 KiB",
+    qd: Annotated[int, typer.Option(help="Requests outstanding; a trace without one keeps its own times.")] = 0,
+    requests: Annotated[int, typer.Option(help="Requests of a pattern.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of a pattern.")] = 123,
+    span: Annotated[str | None, typer.Option(help="Range that a pattern addresses; half of the device.")] = None,
+    core: Annotated[str, typer.Option(help="prime | performance | efficiency: who issues.")] = "prime",
+    hot: Annotated[bool, typer.Option("--hot", help="The device is throttled.")] = False,
+    style: Annotated[
+        str | None, typer.Option("--format", help="mqsim | fio | blkparse; recognised by default.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="Unit of a fio trace's times, where it cannot be told.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Replay a block trace, or run a pattern, on the event-level flash model."""
+    from archsim.devices.flash.replay import device_spec, result, run_pattern, run_trace
+    from archsim.units import InputError, parse
+
+    if (file is None) == (pattern is None):
+        raise InputError("give a block trace or --pattern, one of the two")
+    spec = device_spec(device)
+    if pattern is not None:
+        span_bytes = int(parse(span, "B")) if span else 0
+        depth = {"depth": qd or 1, "seed": seed, "span_bytes": span_bytes, "core": core, "hot": hot}
+        done = run_pattern(spec, pattern, int(parse(size, "B")), requests, **depth)
+        document = result(spec, done)
+    else:
+        done, info = run_trace(spec, file, format=style or "", unit=unit or "", depth=qd, core=core, hot=hot)
+        document = {**result(spec, done), "trace": info}
+    _show(document, pattern or str(file), as_json)
+
+
+def _show(document: dict[str, Any], title: str, as_json: bool) -> None:
     if as_json:
-        print_json(result.to_json())
+        print_json(document)
         return
     from archsim.report import terminal
     from archsim.report.tables import flat
 
-    document = {key: value for key, value in flat(result.to_json()).items() if value != 0 or "." not in key}
-    terminal.show_rows([{"what": key, "value": value} for key, value in document.items()], title=str(file))
+    rows = [{"what": key, "value": value} for key, value in flat(document).items() if value != 0 or "." not in key]
+    terminal.show_rows(rows, title=title)

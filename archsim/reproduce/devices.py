@@ -1,6 +1,7 @@
-"""Devices alone against other simulators: recorded runs of Ramulator 2.1 and DRAMsim3 on the same traces.
+"""Devices alone against other simulators: recorded runs of Ramulator 2.1, DRAMsim3, AiM and MQSim.
 
-The recorded results are in ``traces/dram`` with their provenance; nothing of them is an input of the model.
+The recorded results are in ``traces/dram``, ``traces/pim`` and ``traces/flash`` with their provenance; nothing of them
+is an input of the model.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from archsim.devices.dram.controller import load_memory
 from archsim.devices.dram.replay import ReplayResult, replay
+from archsim.devices.flash.replay import device_spec, run_pattern
+from archsim.devices.pim.gemv import gemv
+from archsim.devices.pim.replay import replay as replay_pim
 from archsim.reproduce.rows import Row
 from archsim.streams.opening import packed_traces
 
@@ -83,6 +87,49 @@ def _dramsim3(folder: Path, play: Replayed) -> Iterator[Row]:
                 tolerance=0.05 if loose else 0.02,
                 why="DRAMsim3 has no CAS command" if loose else "",
             )
+
+
+AIM = "AiM simulator (0f28a07), GDDR6 and LPDDR5 variants"
+MQSIM = "MQSim (7ec40e3), UFS-like devices, seed 123"
+LP5X = "LPDDR5X-PIM at 9600, gain over streaming the weights at 76.8 GB/s (arXiv 2606.00636)"
+#: Published gains: data type, fence, value; each is one end or the middle of the published range.
+LP5X_GAINS = (("W8A8", False, 6.1), ("W8A16", False, 5.75), ("W8A8", True, 5.0), ("W4A16", True, 4.1))
+
+
+def pim_rows() -> Iterator[Row]:
+    """Cycles of the AiM runs, and the gains of LPDDR5X-PIM on a 4096 x 4096 product."""
+    folder = packed_traces() / "pim"
+    for run in _table(folder / "results_aim.csv"):
+        device = run["config"].removesuffix("_as_shipped")
+        found = replay_pim(device, folder / f"{run['trace']}.trace", baseline=True)
+        name = f"pim.aim.{run['config']}.{run['trace']}.cycles"
+        yield Row(name, AIM, "cycles", float(run["cycles"]), found.cycles, found.cycles_baseline, tolerance=0.0)
+    for dtype, fence, published in LP5X_GAINS:
+        gain = gemv("lpddr5x_pim", 4096, 4096, dtype=dtype, fence=fence).gain
+        yield Row(
+            f"pim.lp5x.gain.{dtype}{'.fence' if fence else ''}",
+            LP5X,
+            "x",
+            published,
+            gain,
+            8.0,
+            kind="fitted" if fence or dtype.endswith("A16") else "predicted",
+            tolerance=0.10,
+            why="64 accumulators a block were chosen with the fenced gains in view" if fence else "",
+        )
+
+
+def flash_rows() -> Iterator[Row]:
+    """Time and mean response of the MQSim runs."""
+    for run in _table(packed_traces() / "flash" / "mqsim.csv"):
+        order = "rand" if run["distribution"] == "RANDOM_UNIFORM" else "seq"
+        pattern = f"{order}_{'read' if run['read_pct'] == '100' else 'write'}"
+        size, count = int(run["request_bytes"]), int(run["requests"])
+        done = run_pattern(device_spec(run["config"]), pattern, size, count, depth=int(run["queue_depth"]))
+        name = f"flash.mqsim.{run['config']}.{run['workload']}"
+        yield Row(f"{name}.time", MQSIM, "ns", float(run["sim_time_ns"]), done.time_ns, tolerance=0.0)
+        mean = round(float(done.responses_ns.mean()), 1)
+        yield Row(f"{name}.response", MQSIM, "ns", float(run["avg_device_response_ns"]), mean, tolerance=0.0)
 
 
 def _null_cycles(result: ReplayResult, channels: int) -> float:

@@ -1,0 +1,408 @@
+"""What a flash device is made of: the spec, its address layout and the tables its kernel reads, all as data.
+
+A page-level device: ``channels`` buses, each with ``chips`` that take one command at a time, of ``dies`` dies and
+``planes`` planes. With ``independent_planes`` every plane takes its own commands (reads of one plane do not wait for
+another), and the kernel sees each plane as a chip of its own. Times are whole nanoseconds, the tick of the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from archsim.units import Bytes, BytesPerS, Count, Factor, Fraction01, PositiveFactor, PositiveInt, Ps
+
+SECTOR_BYTES = 512
+NS_PER_S = 10**9
+PS_PER_NS = 1000
+#: Blocks of a plane that hold no data: the mapping frontier, two open blocks and one that stays free for collection.
+SPARE_BLOCKS = 4
+CORES = ("prime", "performance", "efficiency")
+
+
+class SsdSpec(BaseModel):
+    """One flash device with its controller and the host that drives it.
+
+    Attributes
+    ----------
+    channels, chips, dies, planes : int
+        Buses, chips per bus, dies per chip, planes per die.
+    independent_planes : bool
+        Whether each plane takes commands of its own; otherwise a chip does one (multi-plane) command at a time.
+    commands_first : bool
+        Whether a channel that falls free takes a command before read data that wait, which keeps arrays busy; the
+        reference moves data first.
+    data_by_page : bool
+        Whether read data go to the host page by page as they arrive; in the reference the whole request waits for its
+        last page.
+    layout : str
+        Order in which consecutive logical pages go over C(hannels), W (chips), D(ies) and P(lanes).
+    blocks_per_plane, pages_per_block, page_bytes : int
+        Size of a plane; a page has at most 62 sectors of 512 bytes.
+    overprovisioning : float
+        Share of the physical pages that is not offered to the host.
+    page_types : list of int
+        Type of the first pages of a block; the pages after them repeat `page_cycle`, each entry for two pages.
+    page_cycle : list of int
+        See `page_types`.
+    read_ps : list of int
+        Array time of a read by page type (LSB, CSB, MSB).
+    program_ps, erase_ps, ready_ps : int
+        Array time of a program and an erase; ready/busy delay added to each read.
+    command_read_ps, command_program_ps, command_erase_ps : int
+        Command and address cycles on the channel for one plane.
+    command_read_more_ps, command_program_more_ps, command_erase_more_ps : int
+        The same for each further plane of a multi-plane command.
+    channel_bytes_per_s : float
+        Data rate of one channel.
+    lanes, lane_bytes_per_s, packet_bytes, packet_overhead_bytes, header_bytes : int
+        Host link in each direction: lanes, rate of a lane, largest payload of a packet, what a packet adds, and wire
+        size of a message without data.
+    doorbell_bytes, entry_bytes, completion_bytes : int
+        Payloads of a doorbell, of a request and of its completion.
+    host_queue, device_queue : int
+        Slots of the submission queue, and requests the device works on at a time.
+    gc_threshold, gc_hard_threshold : float
+        Share of free blocks in a plane below which garbage collection starts, and precedes the host's requests.
+    gc_per_plane, write_stop_blocks : int
+        Collections at a time in a plane, and free blocks below which writes of the host wait; on small planes
+        collection is kept above the stop (see :func:`tables`).
+    issue_prime_ps, issue_performance_ps, issue_efficiency_ps : int
+        Time of the issuing core per request.
+    issue_page_ps : int
+        Time of the issuing core per 4 KiB of a request.
+    response_ps : int
+        From the completion at the host to the thread's next request: interrupt and wake-up, core not busy.
+    command_ps : int
+        Time of the controller per request.
+    translate_ps : int
+        Time of the controller per `map_unit_bytes` of a request that does not continue the one before.
+    map_unit_bytes, map_segment_bytes, map_cache_bytes : int
+        Granularity of the mapping; logical bytes covered by one mapping page as it is fetched; logical bytes the cache
+        covers (0: everything).
+    map_read_bytes : int
+        Bytes moved on the channel when a segment is fetched or written back.
+    read_ahead_bytes : int
+        Bytes a sequential reader is read ahead by the device (0: none).
+    time_scale : float
+        All times of device and host are multiplied by this, all rates divided: one number for a slower phone.
+    throttled_fraction : float
+        Rates of link, channels and controller in the hot state.
+    energy_page_pj, energy_program_pj, energy_erase_pj, energy_link_bit_pj : float
+        Energy per page read, per page programmed, per block erased and per bit on the link.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    channels: Annotated[PositiveInt, Field(le=16)]
+    chips: Annotated[PositiveInt, Field(le=64)]
+    dies: Annotated[PositiveInt, Field(le=16)]
+    planes: Annotated[PositiveInt, Field(le=16)]
+    independent_planes: bool
+    commands_first: bool
+    data_by_page: bool
+    layout: str = "CWDP"
+    blocks_per_plane: Annotated[PositiveInt, Field(ge=8, le=1 << 16)]
+    pages_per_block: Annotated[PositiveInt, Field(le=1 << 14)]
+    page_bytes: Annotated[Bytes, Field(ge=SECTOR_BYTES, le=62 * SECTOR_BYTES)]
+    overprovisioning: Annotated[Fraction01, Field(lt=1)]
+    page_types: tuple[Annotated[int, Field(ge=0, le=7)], ...]
+    page_cycle: Annotated[tuple[Annotated[int, Field(ge=0, le=7)], ...], Field(min_length=1)]
+    read_ps: Annotated[tuple[Ps, ...], Field(min_length=1)]
+    program_ps: Ps
+    erase_ps: Ps
+    ready_ps: Ps
+    command_read_ps: Ps
+    command_program_ps: Ps
+    command_erase_ps: Ps
+    command_read_more_ps: Ps
+    command_program_more_ps: Ps
+    command_erase_more_ps: Ps
+    channel_bytes_per_s: BytesPerS
+    lanes: PositiveInt
+    lane_bytes_per_s: BytesPerS
+    packet_bytes: Annotated[Bytes, Field(ge=1)]
+    packet_overhead_bytes: Bytes
+    header_bytes: Annotated[Bytes, Field(ge=1)]
+    doorbell_bytes: Annotated[Bytes, Field(ge=1)]
+    entry_bytes: Annotated[Bytes, Field(ge=1)]
+    completion_bytes: Annotated[Bytes, Field(ge=1)]
+    host_queue: Annotated[PositiveInt, Field(ge=2, le=1 << 16)]
+    device_queue: Annotated[PositiveInt, Field(le=1 << 12)]
+    gc_threshold: Fraction01
+    gc_hard_threshold: Fraction01
+    gc_per_plane: PositiveInt
+    write_stop_blocks: Count
+    issue_prime_ps: Ps
+    issue_performance_ps: Ps
+    issue_efficiency_ps: Ps
+    issue_page_ps: Ps
+    response_ps: Ps
+    command_ps: Ps
+    translate_ps: Ps
+    map_unit_bytes: Annotated[Bytes, Field(ge=SECTOR_BYTES)]
+    map_segment_bytes: Annotated[Bytes, Field(ge=SECTOR_BYTES)]
+    map_cache_bytes: Bytes
+    map_read_bytes: Annotated[Bytes, Field(ge=SECTOR_BYTES)]
+    read_ahead_bytes: Bytes
+    time_scale: PositiveFactor
+    throttled_fraction: Annotated[PositiveFactor, Field(le=1)]
+    energy_page_pj: Factor
+    energy_program_pj: Factor
+    energy_erase_pj: Factor
+    energy_link_bit_pj: Factor
+
+    @model_validator(mode="after")
+    def _fits(self) -> SsdSpec:
+        if sorted(self.layout) != sorted("CWDP"):
+            raise ValueError(f"layout {self.layout!r} must name each of C, W, D and P once")
+        if self.page_bytes % SECTOR_BYTES:
+            raise ValueError(f"page_bytes {self.page_bytes} is no multiple of the sector of {SECTOR_BYTES}")
+        kinds = max((*self.page_types, *self.page_cycle))
+        if kinds >= len(self.read_ps):
+            raise ValueError(f"page type {kinds} has no read_ps; there are {len(self.read_ps)}")
+        for name, unit in (("map_segment_bytes", self.page_bytes), ("map_unit_bytes", SECTOR_BYTES)):
+            count = getattr(self, name) // unit
+            if count * unit != getattr(self, name) or count & (count - 1):
+                raise ValueError(f"{name} {getattr(self, name)} is no power of two times {unit}")
+        if 0 < self.map_cache_bytes < 2 * self.map_segment_bytes:
+            raise ValueError("map_cache_bytes must hold at least two segments")
+        spare = self.blocks_per_plane * self.overprovisioning
+        if spare <= SPARE_BLOCKS:
+            raise ValueError(
+                f"overprovisioning {self.overprovisioning} of {self.blocks_per_plane} blocks leaves {spare:.3g} spare "
+                f"blocks a "
+                f"plane; collection needs more than {SPARE_BLOCKS}"
+            )
+        return self
+
+    @property
+    def total_planes(self) -> int:
+        """Planes of the whole device."""
+        return self.channels * self.chips * self.dies * self.planes
+
+    @property
+    def sectors_per_page(self) -> int:
+        """Sectors of 512 bytes in a page."""
+        return self.page_bytes // SECTOR_BYTES
+
+    @property
+    def logical_sectors(self) -> int:
+        """Sectors offered to the host: per plane the share of the physical ones, rounded down."""
+        physical = self.blocks_per_plane * self.pages_per_block * self.sectors_per_page
+        return self.total_planes * int(physical * (1.0 - self.overprovisioning))
+
+    @property
+    def logical_pages(self) -> int:
+        """Logical pages, the last one perhaps partly usable."""
+        return -(-self.logical_sectors // self.sectors_per_page)
+
+    def last_sector(self, working_set: float) -> int:
+        """Last sector of the first part of the device that synthetic patterns address."""
+        return int((self.logical_sectors - 1) * working_set)
+
+
+class Config(NamedTuple):
+    """Integers of the kernel: counts, and times in ns. Chips are scheduling units (planes when independent)."""
+
+    channels: int
+    chips: int
+    planes: int
+    units: int  # chips of all channels
+    total_planes: int
+    sectors: int
+    pages_per_block: int
+    blocks: int
+    ready_ns: int
+    program_ns: int
+    erase_ns: int
+    lanes: int
+    link_num: int  # a message of w wire bytes takes floor(ceil(w / lanes) * link_num / link_den) ns
+    link_den: int
+    packet: int
+    overhead: int
+    doorbell_ns: int
+    fetch_ns: int
+    entry_ns: int
+    completion_ns: int
+    host_queue: int
+    device_queue: int
+    gc_threshold: int
+    gc_hard: int
+    gc_per_plane: int
+    write_stop: int
+    gc_sample: int
+    issue_ns: int
+    issue_page_ns: int
+    response_ns: int
+    command_ns: int
+    translate_ns: int
+    map_shift: int  # log2 of the sectors of a mapping unit
+    segment_shift: int  # log2 of the pages of a mapping segment
+    segment_slots: int  # 0: the whole mapping is in the controller
+    map_data_ns: int
+    ahead: int  # pages read ahead
+    commands_first: int
+    data_by_page: int
+
+
+class Tables(NamedTuple):
+    """Look-up tables of the kernel, int64."""
+
+    unit: np.ndarray  # [total_planes]: chip (over all channels) of a logical page, by its number modulo the planes
+    die: np.ndarray  # [total_planes]
+    plane: np.ndarray  # [total_planes]: plane in its die
+    read_ns: np.ndarray  # [planes + 1]: command cycles by planes taking part
+    program_cmd_ns: np.ndarray  # [planes + 1]
+    erase_cmd_ns: np.ndarray  # [planes + 1]
+    array_ns: np.ndarray  # [pages_per_block]: array read time, ready delay included
+    data_ns: np.ndarray  # [sectors + 1]: transfer on the channel
+
+
+def page_layout(spec: SsdSpec) -> np.ndarray:
+    """Channel, chip, die and plane of each residue of the logical page number: int64[total_planes, 4].
+
+    Consecutive pages step through the letters of ``spec.layout`` from left to right.
+    """
+    sizes = {"C": spec.channels, "W": spec.chips, "D": spec.dies, "P": spec.planes}
+    left = np.arange(spec.total_planes, dtype=np.int64)
+    place = np.zeros((spec.total_planes, 4), np.int64)
+    for letter in spec.layout:
+        place[:, "CWDP".index(letter)] = left % sizes[letter]
+        left = left // sizes[letter]
+    return place
+
+
+def page_type(spec: SsdSpec, page: int) -> int:
+    """Type of a page by its index in the block."""
+    if page < len(spec.page_types):
+        return spec.page_types[page]
+    return spec.page_cycle[(page - len(spec.page_types)) // 2 % len(spec.page_cycle)]
+
+
+def ns(duration_ps: int) -> int:
+    """Picoseconds in the kernel's nanoseconds, rounded up."""
+    return -(-duration_ps // PS_PER_NS)
+
+
+def scaled(spec: SsdSpec) -> SsdSpec:
+    """Spec with its ``time_scale`` worked into times and rates."""
+    factor = spec.time_scale
+    if factor == 1.0:
+        return spec
+    changed: dict[str, object] = {"time_scale": 1.0, "read_ps": tuple(round(time * factor) for time in spec.read_ps)}
+    for name in SsdSpec.model_fields:
+        if name.endswith("_ps") and name != "read_ps":
+            changed[name] = round(getattr(spec, name) * factor)
+        elif name.endswith("_bytes_per_s"):
+            changed[name] = getattr(spec, name) / factor
+    return spec.model_copy(update=changed)
+
+
+def message_ns(payload_bytes: int, config: Config) -> int:
+    """Link time of a message with data: each started packet adds its overhead."""
+    wire = payload_bytes + config.overhead * -(-payload_bytes // config.packet)
+    return -(-wire // config.lanes) * config.link_num // config.link_den
+
+
+def tables(spec: SsdSpec, core: Literal["prime", "performance", "efficiency"], hot: bool) -> tuple[Config, Tables]:
+    """Kernel view of a spec.
+
+    Parameters
+    ----------
+    spec : SsdSpec
+    core : str
+        Class of the core that issues.
+    hot : bool
+        Throttled state: link, channels and controller run at ``throttled_fraction``.
+
+    Returns
+    -------
+    tuple of Config and Tables
+        Small planes: collection starts below three free blocks at the latest, and writes stop at a level under that, so
+        that collection always starts before writes wait for it.
+    """
+    spec = scaled(spec)
+    slow = spec.throttled_fraction if hot else 1.0
+    independent = spec.independent_planes
+    planes = 1 if independent else spec.planes
+    chips = spec.chips * spec.dies * spec.planes if independent else spec.chips
+    threshold = max(3, int(spec.gc_threshold * spec.blocks_per_plane))
+    lane = round(spec.lane_bytes_per_s * slow / 1e6)  # 1e6 bytes/s
+    issue = {name: getattr(spec, f"issue_{name}_ps") for name in CORES}[core]
+    half = Config(
+        channels=spec.channels,
+        chips=chips,
+        planes=planes,
+        units=spec.channels * chips,
+        total_planes=spec.total_planes,
+        sectors=spec.sectors_per_page,
+        pages_per_block=spec.pages_per_block,
+        blocks=spec.blocks_per_plane,
+        ready_ns=ns(spec.ready_ps),
+        program_ns=ns(spec.program_ps),
+        erase_ns=ns(spec.erase_ps),
+        lanes=spec.lanes,
+        link_num=1000,
+        link_den=lane,
+        packet=spec.packet_bytes,
+        overhead=spec.packet_overhead_bytes,
+        doorbell_ns=0,
+        fetch_ns=-(-spec.header_bytes // spec.lanes) * 1000 // lane,
+        entry_ns=0,
+        completion_ns=0,
+        host_queue=spec.host_queue,
+        device_queue=spec.device_queue,
+        gc_threshold=threshold,
+        gc_hard=max(1, int(spec.gc_hard_threshold * spec.blocks_per_plane)),
+        gc_per_plane=spec.gc_per_plane,
+        write_stop=max(2, min(spec.write_stop_blocks, threshold - 1)),
+        gc_sample=max(1, int(np.log2(spec.blocks_per_plane))),
+        issue_ns=ns(issue),
+        issue_page_ns=ns(spec.issue_page_ps),
+        response_ns=ns(spec.response_ps),
+        command_ns=ns(round(spec.command_ps / slow)),
+        translate_ns=ns(round(spec.translate_ps / slow)),
+        map_shift=(spec.map_unit_bytes // SECTOR_BYTES).bit_length() - 1,
+        segment_shift=(spec.map_segment_bytes // spec.page_bytes).bit_length() - 1,
+        segment_slots=spec.map_cache_bytes // spec.map_segment_bytes,
+        map_data_ns=_data_ns(spec.map_read_bytes, spec.channel_bytes_per_s * slow),
+        ahead=spec.read_ahead_bytes // spec.page_bytes,
+        commands_first=int(spec.commands_first),
+        data_by_page=int(spec.data_by_page),
+    )
+    config = half._replace(
+        doorbell_ns=message_ns(spec.doorbell_bytes, half),
+        entry_ns=message_ns(spec.entry_bytes, half),
+        completion_ns=message_ns(spec.completion_bytes, half),
+    )
+    return config, _lookup(spec, config, spec.channel_bytes_per_s * slow)
+
+
+def _data_ns(size: int, rate: float) -> int:
+    """Channel time of `size` bytes, rounded up."""
+    return -(-size * NS_PER_S // round(rate))
+
+
+def _lookup(spec: SsdSpec, config: Config, rate: float) -> Tables:
+    """Tables of a spec; see :class:`Tables`."""
+    place = page_layout(spec)
+    channel, chip, die, plane = place.T
+    if spec.independent_planes:
+        chip = (chip * spec.dies + die) * spec.planes + plane
+        die, plane = np.zeros_like(die), np.zeros_like(plane)
+    further = np.maximum(np.arange(config.planes + 1, dtype=np.int64) - 1, 0)
+    array = [ns(spec.read_ps[page_type(spec, page)]) + config.ready_ns for page in range(spec.pages_per_block)]
+    data = [_data_ns(count * SECTOR_BYTES, rate) for count in range(spec.sectors_per_page + 1)]
+    return Tables(
+        unit=np.ascontiguousarray(channel * config.chips + chip),
+        die=np.ascontiguousarray(die),
+        plane=np.ascontiguousarray(plane),
+        read_ns=ns(spec.command_read_ps) + further * ns(spec.command_read_more_ps),
+        program_cmd_ns=ns(spec.command_program_ps) + further * ns(spec.command_program_more_ps),
+        erase_cmd_ns=ns(spec.command_erase_ps) + further * ns(spec.command_erase_more_ps),
+        array_ns=np.array(array, np.int64),
+        data_ns=np.array(data, np.int64),
+    )

@@ -1,0 +1,139 @@
+"""Event kernel of a flash device: the loop over events, and the ends of channel and array operations.
+
+One event is the end of something that occupies a resource: a message on a direction of the link, a command or data on a
+channel, an array operation in a chip, a page's work in the firmware, a request's work on the host core. Events of one
+time happen in the order in which they were scheduled.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from archsim.devices.flash import columns as k
+from archsim.devices.flash.controller import arrived, at_device, firmware, read_done, request_done, serviced
+from archsim.devices.flash.host import (
+    acknowledge,
+    arrive,
+    at_host,
+    completed,
+    enqueue,
+    issued,
+    next_message,
+    next_request,
+    prepared,
+    woken,
+)
+from archsim.devices.flash.memory import renumber, take
+from archsim.devices.flash.nand import array_read, ask_all, ask_channel, command_sent, command_taken, release, some_idle
+
+
+@njit(cache=True)
+def page_arrived(m, channel):
+    """Pass on the data of a page that was read, whatever it was for."""
+    tr = m[channel + k.C_TRANSACTION]
+    unit = m[tr + k.T_UNIT]
+    if serviced(m, tr):
+        ask_all(m)
+    m[unit + k.U_LEFT] -= 1
+    if m[unit + k.U_LEFT] == 0:
+        m[unit + k.U_BUSY] = 0
+
+
+@njit(cache=True)
+def programmed(m, unit):
+    """End a program or an erase of a chip."""
+    tr, queued = m[unit + k.U_HEAD], 0
+    while tr >= 0:
+        after = m[tr + k.T_NEXT]
+        queued |= serviced(m, tr)
+        tr = after
+    if queued:
+        ask_all(m)
+    m[unit + k.U_BUSY] = 0
+    channel = m[unit + k.U_CHANNEL]
+    if not m[channel + k.C_BUSY]:
+        ask_channel(m, channel)
+
+
+@njit(cache=True)
+def next_event(m):
+    """Take the next slot; -1 when nothing is pending or the driver is wanted."""
+    first, least, slot = m[k.A_EVENTS], k.NEVER, -1
+    for number in range(m[k.Z_SLOTS]):
+        if m[first + number] < least:
+            least, slot = m[first + number], number
+    # An event takes at most one request, the first one of a closed loop its depth; times look one ahead.
+    short = not m[k.FINAL] and m[k.LENGTH] - m[k.CURSOR] < (2 if m[k.STARTED] else m[k.DEPTH] + 2)
+    if slot < 0 or short or m[k.OUT] == m[k.Z_OUT]:
+        return -1
+    m[k.NOW] = least >> k.ORDER_BITS
+    m[first + slot] = k.NEVER
+    return slot
+
+
+@njit(cache=True)
+def seldom(m, slot):
+    """Events of what the reference does not have, and arrivals."""
+    if slot == k.FIRMWARE:
+        firmware(m)
+    elif slot == k.CORE:
+        issued(m)
+    elif slot == k.WAKE:
+        woken(m)
+    else:
+        arrive(m)
+
+
+@njit(cache=True)
+def run(m):
+    """Run until more requests are wanted, the room for responses is used up, or nothing is pending.
+
+    Parameters
+    ----------
+    m : int64[:]
+        Memory of the kernel, see the module ``columns``.
+    """
+    channels, chips = k.FIRST_CHANNEL, k.FIRST_CHANNEL + m[k.K_CHANNELS]
+    while True:
+        if m[k.SEQ] + m[k.Z_SLOTS] >= 1 << k.ORDER_BITS:
+            renumber(m)
+        slot = next_event(m)
+        if slot >= chips:
+            unit = m[k.A_UNITS] + (slot - chips) * k.U_FIELDS
+            if m[m[unit + k.U_HEAD] + k.T_KIND] < k.WRITE:
+                array_read(m, unit)
+            else:
+                programmed(m, unit)
+        elif slot >= channels:
+            channel = m[k.A_CHANNELS] + (slot - channels) * k.C_FIELDS
+            if m[channel + k.C_TRANSACTION] < 0:
+                command_sent(m, channel)
+            else:
+                request = read_done(m, channel)
+                if request > 0:
+                    request_done(m, request)
+                elif request < 0:
+                    page_arrived(m, channel)
+            if m[k.K_COMMANDS_FIRST] and command_taken(m, channel):
+                continue
+            if release(m, channel):
+                ask_channel(m, channel)
+        elif slot == k.DOWN:
+            request = at_device(m)
+            if request >= 0 and arrived(m, request) and some_idle(m):
+                ask_all(m)
+            next_message(m, k.DOWN)
+        elif slot == k.UP:
+            request = at_host(m)
+            if request >= 0:
+                if completed(m, request):
+                    enqueue(m, take(m, k.RING_WAIT))
+                if acknowledge(m):
+                    request = next_request(m)
+                    if prepared(m, request):
+                        enqueue(m, request)
+            next_message(m, k.UP)
+        elif slot >= 0:
+            seldom(m, slot)
+        else:
+            return

@@ -1,0 +1,233 @@
+"""Lowering of a matrix-vector product to PIM instructions: where the weights lie and in which order they are walked.
+
+``y[out] = W[out, in] x[in]``. Outputs are spread over channels and MAC blocks; each block sums its own outputs.
+
+* *Global buffer* (AiM): one output a bank at a time. A pass covers channels x banks outputs; each DRAM row of a bank
+  holds the next ``vector`` inputs of its output; the input vector is reloaded for each row.
+* *Registers* (LPDDR-PIM): one filling of the vector registers serves up to ``accumulators`` outputs of a block. A
+  *tile* is these outputs times the inputs of one filling; tiles lie one after the other in the rows of the bank.
+
+Padding: outputs to whole passes over the blocks, inputs to whole columns. *Reshape*: when a matrix is too narrow to
+fill the accumulators, the inputs are cut into 2, 4, ... slices, each slice on its own channels; the host adds the
+partial sums it reads. The cut with the fewest cycles is taken.
+
+Tokens: ``tokens_per_pass`` of them share one pass over the weights, each with its own vector and sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from archsim.devices.pim.isa import Cmd, Kind, Program, Steps
+from archsim.devices.pim.replay import MAX_REQUESTS, PimResult, Run, execute, result
+from archsim.devices.pim.standard import PimStandard, load_pim
+from archsim.units import InputError, quote, suggest
+
+MAX_SIDE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one GEMV lies in the banks.
+
+    Attributes
+    ----------
+    slices : int
+        Parts the inputs are cut into, each on its own channels.
+    channels : int
+        Channels that hold outputs of one slice.
+    outputs_per_block : int
+        Outputs of one block, padding included.
+    tile_outputs : tuple of int
+        Outputs of a block by pass.
+    inputs : int
+        Inputs of one slice.
+    columns_per_fill : int
+        Weight columns of one output that one filling of the vector store meets.
+    rows : int
+        DRAM rows a bank holds of the matrix.
+    weight_bytes : int
+        Without padding.
+    padded_bytes : int
+        As stored.
+    """
+
+    out: int
+    inner: int
+    dtype: str
+    tokens: int
+    slices: int
+    channels: int
+    outputs_per_block: int
+    tile_outputs: tuple[int, ...]
+    inputs: int
+    columns_per_fill: int
+    rows: int
+    weight_bytes: int
+    padded_bytes: int
+
+
+def parse_shape(text: str) -> tuple[int, int]:
+    """``OUTxIN`` to two whole numbers.
+
+    Raises
+    ------
+    InputError
+        Anything else.
+    """
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(p.isascii() and p.isdigit() and len(p) < 10 for p in parts):
+        raise InputError(f"GEMV shape {quote(text)} is not OUTxIN; for example 4096x4096")
+    return int(parts[0]), int(parts[1])
+
+
+def gemv(
+    device: str | PimStandard,
+    out: int,
+    inner: int,
+    *,
+    dtype: str | None = None,
+    tokens: int = 1,
+    fence: bool = False,
+    reshape: bool = True,
+    baseline: bool = True,
+) -> PimResult:
+    """Cycles of one GEMV on a PIM device, beside streaming its weights at peak over the channels without PIM.
+
+    Parameters
+    ----------
+    dtype : str, optional
+        One of the device's data types; by default its first.
+    tokens : int
+        Vectors that meet the same weights.
+    fence : bool
+        A memory fence of the device's length after each vector load.
+    reshape : bool
+        Allow the inputs to be cut into slices.
+
+    Raises
+    ------
+    InputError
+        Unknown device or data type, a side or token count out of range, a matrix that does not fit.
+    """
+    standard = load_pim(device) if isinstance(device, str) else device
+    plan, run = best_plan(standard, out, inner, dtype=dtype, tokens=tokens, fence=fence, reshape=reshape)
+    return result(standard, run, plan.weight_bytes if baseline else None)
+
+
+def best_plan(
+    standard: PimStandard,
+    out: int,
+    inner: int,
+    *,
+    dtype: str | None = None,
+    tokens: int = 1,
+    fence: bool = False,
+    reshape: bool = True,
+) -> tuple[Plan, Run]:
+    """Layout with the fewest cycles and its run; arguments and errors of :func:`gemv`.
+
+    The CPU time of the run is that of all layouts tried.
+    """
+    best: tuple[Plan, Run] | None = None
+    cpu_s = 0.0
+    for slices in slice_counts(standard, reshape):
+        plan = plan_gemv(standard, out, inner, dtype=dtype, tokens=tokens, slices=slices)
+        run = execute(standard, lower(standard, plan, fence=fence))
+        cpu_s += run.cpu_s
+        if best is None or run.cycles < best[1].cycles:
+            best = plan, run
+    return best[0], replace(best[1], cpu_s=cpu_s)
+
+
+def slice_counts(standard: PimStandard, reshape: bool) -> list[int]:
+    """Cuts of the inputs worth trying: powers of two that divide the channels."""
+    if not reshape or standard.compute.global_buffer:
+        return [1]
+    channels = standard.organisation["channels"]
+    return [s for s in (1 << k for k in range(channels.bit_length())) if channels % s == 0]
+
+
+def plan_gemv(
+    standard: PimStandard, out: int, inner: int, *, dtype: str | None = None, tokens: int = 1, slices: int = 1
+) -> Plan:
+    """Layout of one GEMV; `slices` parts of the inputs on as many groups of channels.
+
+    Raises
+    ------
+    InputError
+        As :func:`gemv`.
+    """
+    compute, org = standard.compute, standard.organisation
+    name = dtype if dtype is not None else next(iter(compute.dtypes))
+    if name not in compute.dtypes:
+        raise InputError(f"{standard.name} has no data type {quote(name)}; {suggest(name, compute.dtypes)}")
+    for what, value in (("outputs", out), ("inputs", inner)):
+        if not 1 <= value <= MAX_SIDE:
+            raise InputError(f"GEMV: {value} {what}; expected 1 to {MAX_SIDE}")
+    if not 1 <= tokens <= 4096:
+        raise InputError(f"GEMV: {tokens} tokens; expected 1 to 4096")
+    weight_bits, activation_bits = compute.dtypes[name]
+    per_column = 8 * org["access_bytes"] // weight_bits
+    blocks = standard.banks // compute.banks_per_block
+    used = min(org["channels"] // slices, -(-out // blocks))
+    each = -(-out // (blocks * used))
+    full, rest = divmod(each, compute.accumulators)
+    tiles = (compute.accumulators,) * full + ((rest,) if rest else ())
+    inputs = -(-inner // (slices * per_column)) * per_column
+    fill = max(per_column, min(inputs, 8 * compute.vector_bytes // activation_bits))
+    columns = each * inputs // per_column
+    row_columns = org["columns_per_row"] * compute.banks_per_block
+    rows = len(tiles) * -(-inputs // fill) if compute.global_buffer else -(-columns // row_columns)
+    if rows > org["rows"]:
+        raise InputError(f"GEMV {out}x{inner} needs {rows} rows a bank; {standard.name} has {org['rows']}")
+    padded = columns * blocks * used * slices * org["access_bytes"]
+    return Plan(
+        out, inner, name, tokens, slices, used, each, tiles, inputs, -(-fill // per_column), rows,
+        -(-out * inner * weight_bits // 8), padded,
+    )  # fmt: skip
+
+
+def lower(standard: PimStandard, plan: Plan, *, fence: bool = False) -> Program:
+    """Instructions of a planned GEMV, ended by a barrier."""
+    steps = Steps(standard.organisation["channels"])
+    groups = [standard.compute.tokens_per_pass] * (plan.tokens // standard.compute.tokens_per_pass)
+    if plan.tokens % standard.compute.tokens_per_pass:
+        groups.append(plan.tokens % standard.compute.tokens_per_pass)
+    for group in groups:
+        _pass(standard, plan, steps, group, fence)
+    steps.barrier()
+    program = steps.program()
+    if int(program.lines[:, 2].sum()) > MAX_REQUESTS:
+        raise InputError(f"GEMV {plan.out}x{plan.inner} with {plan.tokens} tokens is above {MAX_REQUESTS} requests")
+    return program
+
+
+def _pass(standard: PimStandard, plan: Plan, steps: Steps, group: int, fence: bool) -> None:
+    """One pass over all weights for `group` tokens."""
+    compute, org = standard.compute, standard.organisation
+    mask = (1 << (plan.channels * plan.slices)) - 1
+    weight_bits, activation_bits = compute.dtypes[plan.dtype]
+    per_column = 8 * org["access_bytes"] // weight_bits
+    row_columns = org["columns_per_row"] * compute.banks_per_block
+    delay = -(-int(compute.fence_ns) * 1000 // standard.tck_ps)
+    at = 0  # columns walked so far in each block
+    for outputs in plan.tile_outputs:
+        if compute.clears:
+            steps.add(Kind.PIM, mask, Cmd.WRMAC16, count=group)
+        for first in range(0, plan.inputs, plan.columns_per_fill * per_column):
+            width = min(plan.columns_per_fill, (plan.inputs - first) // per_column)
+            vectors = -(-width * per_column * activation_bits // (8 * org["access_bytes"]))
+            steps.add(Kind.PIM, mask, Cmd.WRGB, count=vectors * group)
+            if fence and delay:
+                steps.barrier(int(delay))
+            if compute.global_buffer:
+                at = -(-at // row_columns) * row_columns
+            left = outputs * width * (compute.banks_per_block if compute.global_buffer else 1)
+            while left:
+                count = min(left, row_columns - at % row_columns)
+                steps.add(Kind.PIM, mask, Cmd.MAC16, count=count, row=at // row_columns)
+                at, left = at + count, left - count
+        results = outputs * group * (standard.banks // compute.banks_per_block)
+        reads = -(-results // compute.results_per_read)
+        steps.add(Kind.PIM, mask, Cmd.RDMAC16, count=reads, blocking=True)

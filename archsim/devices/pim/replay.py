@@ -1,0 +1,194 @@
+"""Replay of PIM programs: AiM instruction traces and lowered GEMVs, with the same work without PIM as baseline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from archsim.devices.pim import commands, state
+from archsim.devices.pim.isa import TEXT, Cmd, Field, Kind, Program, Steps
+from archsim.devices.pim.reader import read_trace
+from archsim.devices.pim.standard import PimStandard, devices, load_pim
+from archsim.units import InputError
+
+MAX_REQUESTS = 1 << 31  # the most requests of a program, a channel
+
+
+class PimError(RuntimeError):
+    """A program that can never end on the device."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True)
+class PimResult:
+    """Outcome of one program.
+
+    Attributes
+    ----------
+    cycles : int
+        Until the last instruction has retired.
+    cycles_baseline : int or None
+        The same weights over the channels' data buses at peak, without PIM and without refresh; None when not asked.
+    tck_ns, time_us : float
+        Clock period and duration.
+    commands : dict
+        Command name -> count in the channel that issued most (of several, the lowest); zero counts are left out. A
+        two-step activate counts as its first half.
+    commands_total : dict
+        The same over all channels.
+    cpu_s : float
+        CPU time of the command kernel and its preparation.
+    """
+
+    cycles: int
+    cycles_baseline: int | None
+    tck_ns: float
+    time_us: float
+    commands: Mapping[str, int]
+    commands_total: Mapping[str, int]
+    cpu_s: float
+
+    @property
+    def gain(self) -> float | None:
+        """Baseline over PIM time."""
+        return None if self.cycles_baseline is None else self.cycles_baseline / self.cycles
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionary with the keys of ``archsim trace pim --json``."""
+        return {**vars(self), "commands": dict(self.commands), "commands_total": dict(self.commands_total)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the kernel did: end cycle, counts [channels, commands], CPU seconds, log of one channel [n, 2]."""
+
+    cycles: int
+    counts: np.ndarray
+    cpu_s: float
+    log: np.ndarray
+
+
+@cache
+def _load() -> None:
+    """Compile or load the kernel before its time is taken: run the empty program, once a process."""
+    steps = Steps(1)
+    steps.barrier()
+    program = steps.program()
+    m = state.new_state(load_pim(devices()[0]), 1)
+    commands.run(m, program.lines, program.on, np.empty((0, 2), np.int64))
+
+
+def execute(standard: PimStandard, program: Program, *, log: bool = False, where: str = "") -> Run:
+    """Run a program.
+
+    Parameters
+    ----------
+    log : bool
+        Record cycle and id of each command of channel 0 (the kernel then runs twice).
+    where : str
+        File the program comes from, for messages.
+
+    Raises
+    ------
+    InputError
+        More than 2**31 requests, or a command the device lacks.
+    PimError
+        The program can never end.
+    """
+    if int(program.lines[:, Field.COUNT].sum()) > MAX_REQUESTS:
+        raise InputError(f"the program has more than {MAX_REQUESTS} requests a channel; split it")
+    if program.lines[-1:, Field.KIND].tolist() != [int(Kind.BARRIER)]:
+        raise PimError("the program has no barrier at its end, so it never ends")
+    _check(standard, program, where)
+    _load()
+    began = time.process_time()
+    on, which = commands.classes(program)
+    if log:  # the kernel logs the first class
+        order = np.argsort(np.arange(on.shape[1]) != which[0], kind="stable")
+        on, which = np.ascontiguousarray(on[:, order]), np.argsort(order)[which]
+    m = state.new_state(standard, on.shape[1])
+    cycles = commands.run(m, program.lines, on, np.empty((0, 2), np.int64))
+    if cycles == -2:
+        raise PimError("more answers wait in a channel than the model holds")
+    if cycles < 0:
+        line = int(program.lines[min(int(m[state.LINE]), len(program.lines) - 1), Field.LINE])
+        raise PimError(f"the program stops at instruction {m[state.LINE] + 1} (line {line}) and never ends")
+    first = m[state.FIRST] + state.COUNTS
+    blocks = [m[first + c * state.BLOCK :][: state.N] for c in range(on.shape[1])]
+    cpu_s = time.process_time() - began
+    recorded = np.empty((int(m[state.LOGGED]) if log else 0, 2), np.int64)
+    if log:
+        commands.run(state.new_state(standard, on.shape[1]), program.lines, on, recorded)
+    return Run(int(cycles), np.stack(blocks)[which], cpu_s, recorded)
+
+
+def _check(standard: PimStandard, program: Program, where: str) -> None:
+    """Refuse commands the device lacks."""
+    known = [int(c) for c in standard.latency]
+    strange = (program.lines[:, Field.COMMAND] >= 0) & ~np.isin(program.lines[:, Field.COMMAND], known)
+    if strange.any():
+        first = program.lines[strange.argmax()]
+        at = f"{where}:{first[Field.LINE]}: " if where else ""
+        known_names = ", ".join(TEXT[c] for c in sorted(standard.latency))
+        command = TEXT[Cmd(int(first[Field.COMMAND]))]
+        raise InputError(f"{at}{standard.name} has no {command} command; it has {known_names}")
+
+
+def named(counts: np.ndarray) -> dict[str, int]:
+    """Counts by command name; zeros left out."""
+    return {TEXT[c]: int(counts[c]) for c in Cmd if counts[c]}
+
+
+def result(standard: PimStandard, run: Run, weight_bytes: int | None) -> PimResult:
+    """Result of a run; `weight_bytes` asks for the baseline."""
+    baseline = None if weight_bytes is None else baseline_cycles(standard, weight_bytes)
+    busiest = int(run.counts.sum(axis=1).argmax())
+    return PimResult(
+        run.cycles,
+        baseline,
+        standard.tck_ns,
+        run.cycles * standard.tck_ns / 1000,
+        named(run.counts[busiest]),
+        named(run.counts.sum(axis=0)),
+        run.cpu_s,
+    )
+
+
+def baseline_cycles(standard: PimStandard, weight_bytes: int) -> int:
+    """Cycles to stream `weight_bytes` over all channels' data buses at peak, whole bursts, no refresh."""
+    channels, size = standard.organisation["channels"], standard.organisation["access_bytes"]
+    return -(-weight_bytes // (channels * size)) * standard.cycles["nBL"]
+
+
+def replay(device: str, path: str | Path, *, baseline: bool = False) -> PimResult:
+    """Replay an AiM instruction trace on a PIM device.
+
+    The baseline streams every column that a MAC or element-wise command read from its banks.
+
+    Raises
+    ------
+    InputError
+        Bad input.
+    PimError
+        The program can never end.
+    """
+    standard = load_pim(device)
+    program = read_trace(path, standard)
+    asked = touched_bytes(standard, program) if baseline else None
+    return result(standard, execute(standard, program, where=str(path)), asked)
+
+
+def touched_bytes(standard: PimStandard, program: Program) -> int:
+    """Bytes of bank columns that MAC and element-wise requests read, over all channels."""
+    lines = program.lines
+    all_banks = np.isin(lines[:, Field.COMMAND], (Cmd.MAC16, Cmd.EWMUL16)) * standard.banks
+    banks = all_banks + (lines[:, Field.COMMAND] == Cmd.MAC)
+    requests = lines[:, Field.COUNT] * program.on.sum(axis=1) * (lines[:, Field.KIND] == Kind.PIM)
+    return int((requests * banks).sum()) * standard.organisation["access_bytes"]
