@@ -14,6 +14,24 @@ app = typer.Typer(help="Replay a trace on one device alone.", no_args_is_help=Tr
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 
+def check_outputs(source: Path, commands: Path | None, figure: Path | None) -> None:
+    """Refuse outputs that would replace the trace or each other, or that cannot be written, before anything runs."""
+    from archsim.config.regular import check_output
+    from archsim.report.style import check_ending
+    from archsim.units import InputError
+
+    seen = {source.resolve(): "the trace itself"}
+    for what, target in (("--commands", commands), ("--figure", figure)):
+        if target is None:
+            continue
+        check_output(target)
+        if target.resolve() in seen:
+            raise InputError(f"{what} {target} is {seen[target.resolve()]}; give it another name")
+        seen[target.resolve()] = f"also {what}"
+    if figure is not None:
+        check_ending(figure)
+
+
 @app.command()
 def dram(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Requests, plain or gzip.")],
@@ -30,15 +48,13 @@ def dram(
 ) -> None:
     """Replay requests on the command-level DRAM model.
 
-    Every request is served before the run ends; cycles are those of the standard's clock.
+    Every request is served before the run ends; cycles are those of the standard's clock. Greedy, paced and recorded
+    traces offer at most one request a cycle over all channels.
     """
-    from archsim.config.regular import check_output
     from archsim.devices.dram.controller import load_memory
     from archsim.devices.dram.replay import replay
 
-    for target in (commands, figure):
-        if target is not None:
-            check_output(target)
+    check_outputs(file, commands, figure)
     memory = load_memory(standard, controller, channels=channels)
     result = replay(memory, file, injection=injection, style=style, command_trace=commands)
     if figure is not None:

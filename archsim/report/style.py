@@ -105,6 +105,14 @@ def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
         figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
 
 
+def check_ending(file: str | os.PathLike[str]) -> Path:
+    """Path of a figure; another ending than ``.svg``, ``.pdf`` or ``.png`` raises InputError."""
+    path = Path(file)
+    if path.suffix not in _METADATA:
+        raise InputError(f"{path}: a figure is written as .svg, .pdf or .png")
+    return path
+
+
 def save(figure: Figure, file: str | os.PathLike[str]) -> Path:
     """Write a figure as ``.svg``, ``.pdf`` or ``.png``; equal figures give equal bytes.
 
@@ -113,9 +121,7 @@ def save(figure: Figure, file: str | os.PathLike[str]) -> Path:
     InputError
         For another ending, or when `file` is something other than a regular file or cannot be written.
     """
-    path = Path(file)
-    if path.suffix not in _METADATA:
-        raise InputError(f"{path}: a figure is written as .svg, .pdf or .png")
+    path = check_ending(file)
     with house(), replaced(path) as partial:
         figure.savefig(partial, format=path.suffix[1:], metadata=dict(_METADATA[path.suffix]))
     return path

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 
+import numpy as np
 import pytest
 
 from archsim.cli import run_cli
+from archsim.config import InputError
+from archsim.devices.dram.controller import load_memory
+from archsim.devices.dram.replay import replay_columns
 from archsim.reproduce.rows import Row, markdown, score
 from archsim.streams.opening import packed_traces
 
@@ -65,6 +70,50 @@ def test_bad_options(options, part, capsys):
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert part in err
+
+
+def test_outputs_never_replace_the_trace_or_each_other(capsys, tmp_path):
+    trace = tmp_path / "in.svg"
+    trace.write_text("R 0x0\nR 0x20\n")
+    both = tmp_path / "both.svg"
+    for options in (["--commands", trace], ["--figure", trace], ["--commands", both, "--figure", both]):
+        code, out, err = call(["trace", "dram", trace, *options], capsys)
+        assert (code, out) == (2, "")
+        assert "give it another name" in err
+    code, _, err = call(["trace", "dram", trace, "--commands", tmp_path / "c.csv", "--figure", "bad.xyz"], capsys)
+    assert code == 2
+    assert err == "archsim: bad.xyz: a figure is written as .svg, .pdf or .png\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["in.svg"]
+
+
+def test_a_neighbour_called_part_is_left_alone(capsys, tmp_path):
+    trace, neighbour = tmp_path / "t.txt", tmp_path / "c.csv.part"
+    trace.write_text("R 0x0\nR 0x20\n")
+    neighbour.write_text("precious")
+    assert call(["trace", "dram", trace, "--commands", tmp_path / "c.csv"], capsys)[0] == 0
+    assert neighbour.read_text() == "precious"
+
+
+def test_special_files_and_far_cycles_are_refused(capsys, tmp_path):
+    pipe, far = tmp_path / "pipe", tmp_path / "far.txt"
+    os.mkfifo(pipe)
+    code, _, err = call(["trace", "dram", pipe], capsys)
+    assert (code, err) == (2, f"archsim: {pipe}: is a pipe, not a file; expected a trace of requests\n")
+    far.write_text("0x0 READ 0\n0x20 READ 2000000000000000000\n")
+    code, _, err = call(["trace", "dram", far, "--injection", "recorded"], capsys)
+    assert code == 2
+    assert "at cycle 2000000000000000000, beyond 1000000000000000" in err
+
+
+def test_columns_from_python_are_checked():
+    memory = load_memory("lpddr5-6400", "reference_a")
+    for address, write, part in (
+        ([0, 32], [0, 2], "1 for a write"),
+        ([0.5], [0], "whole numbers"),
+        (["a"], [0], "whole"),
+    ):
+        with pytest.raises(InputError, match=part):
+            replay_columns(memory, np.array(address), np.array(write))
 
 
 def test_truncated_gzip(capsys, tmp_path):

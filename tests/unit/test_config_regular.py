@@ -7,6 +7,7 @@ import resource
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -155,24 +156,26 @@ def test_leftovers_of_dead_processes_go(tmp_path):
     assert other.exists()
 
 
-@pytest.fixture
+@contextmanager
 def small_files():
-    """Let no file grow beyond 4 kB: the write fails as it does on a full disk."""
+    """Let no file grow beyond 4 kB, as on a full disk; for one write only, as it holds for pytest's output too."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("writer", ["figure", "csv", "json", "parquet"])
-def test_a_full_disk_is_one_line_and_leaves_nothing(writer, tmp_path, small_files):
+def test_a_full_disk_is_one_line_and_leaves_nothing(writer, tmp_path):
     name, _ = WRITERS[writer]
     path = tmp_path / name
     if writer == "figure":
         write = lambda: save(blank(6.0, 4, 4)[0], path)  # noqa: E731
     else:
         write = lambda: write_table([{"a": i, "b": str(hash(str(i)))} for i in range(5000)], path)  # noqa: E731
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError) as caught, small_files():
         write()
     assert str(caught.value) == f"{path}: cannot be written: File too large"
     assert os.listdir(tmp_path) == []

@@ -112,8 +112,8 @@ def test_decreasing_across_blocks(trace, monkeypatch):
 def test_empty_missing_and_truncated(trace, tmp_path):
     assert refuse(trace(""), "ldst") == "FILE: no request in it; expected lines of LD|ST ADDRESS"
     assert "no request in it" in refuse(trace("\n# nothing\n"))
-    assert "cannot be read" in refuse(tmp_path / "absent.txt")
-    assert "cannot be read" in refuse(tmp_path)
+    assert "no such file" in refuse(tmp_path / "absent.txt")
+    assert "is a folder, not a file" in refuse(tmp_path)
     whole = gzip.compress("".join(f"R {k * 32:x}\n" for k in range(5000)).encode())
     assert refuse(trace(whole[: len(whole) // 2]), "rw-hex") == "FILE: the gzip file is truncated; copy it again"
     assert "cannot be read" in refuse(trace(whole[:40] + b"\0" * 400 + whole[440:]), "rw-hex")

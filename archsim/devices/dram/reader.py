@@ -21,6 +21,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numba import njit
 
+from archsim.config.regular import what_is
 from archsim.units import InputError, quote, suggest
 
 FORMATS = ("rw-hex", "ldst", "dramsim3")
@@ -34,6 +35,11 @@ _LOOKS = {
     "dramsim3": re.compile(rb"0[xX][0-9a-fA-F]+\s+(READ|WRITE)\s+-?[0-9]+\s*"),
 }
 _SHOWN = {"rw-hex": "R|W HEXADDRESS", "ldst": "LD|ST ADDRESS", "dramsim3": "0xADDRESS READ|WRITE CYCLE"}
+
+
+#: Last cycle that a trace may name: twelve days of a 1 ns clock.
+LAST_CYCLE = 10**15
+LONGEST_LINE = 1 << 20
 
 
 class Block(NamedTuple):
@@ -176,6 +182,9 @@ def looks_like(line: bytes) -> str | None:
 
 
 def _open(path: Path) -> BinaryIO:
+    problem = what_is(path)
+    if problem:
+        raise InputError(f"{path}: {problem}; expected a trace of requests")
     try:
         with path.open("rb") as raw:
             magic = raw.read(2)
@@ -203,6 +212,8 @@ def _texts(path: Path) -> Iterator[bytes]:
                 rest = data[cut:]
             else:
                 rest += data
+            if len(rest) > LONGEST_LINE:
+                raise InputError(f"{path}: a line is longer than {LONGEST_LINE} bytes; this is no trace of requests")
     if rest:
         yield rest + b"\n"
 
@@ -242,6 +253,11 @@ def blocks(path: str | Path, style: str | None, capacity_bytes: int, align_bytes
         lines += before
         if count:
             last = int(columns.cycle[count - 1])
+            if last > LAST_CYCLE:
+                raise InputError(
+                    f"{path}: a request among the {count} up to line {lines} is at cycle {last}, beyond {LAST_CYCLE}, "
+                    "the last that can be replayed"
+                )
             total += count
             yield Block(*(column[:count] for column in columns))
     if total == 0:

@@ -6,7 +6,6 @@ trace is written while the run goes on (to a side file that takes its name only 
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,14 +16,16 @@ from typing import Any, TextIO
 import numpy as np
 from numba import njit
 
+from archsim.config.regular import replaced
 from archsim.devices.dram import command, layout
 from archsim.devices.dram.controller import Memory
 from archsim.devices.dram.power import energy_pj, prices
-from archsim.devices.dram.reader import Block, blocks
+from archsim.devices.dram.reader import LAST_CYCLE, Block, blocks
 from archsim.devices.dram.table import Cmd
 from archsim.units import InputError, quote
 
 LOG_COMMANDS = 1 << 15
+SLICE_CYCLES = 1 << 24
 PIECE = 1 << 14  # requests decoded at a time: they stay in the cache
 INJECTIONS = "greedy, chain, chain:1, paced:N, recorded"
 COLUMNS = "clock,command,Channel,Rank,BankGroup,Bank,Row,Column,type,source"
@@ -119,9 +120,9 @@ def parse_injection(text: str) -> Injection:
         return Injection()
     if text == "recorded":
         return Injection(recorded=True)
-    if match := re.fullmatch(r"chain(?::(\d{1,6}))?", text):
+    if match := re.fullmatch(r"chain(?::([0-9]{1,6}))?", text):
         return Injection(depth=1, gap=int(match[1] or 0))
-    if (match := re.fullmatch(r"paced:(\d{1,9})", text)) and int(match[1]) > 0:
+    if (match := re.fullmatch(r"paced:([0-9]{1,9})", text)) and int(match[1]) > 0:
         return Injection(pace=int(match[1]))
     raise InputError(f"unknown injection {quote(text)}; expected one of {INJECTIONS} (N: whole cycles above 0)")
 
@@ -211,17 +212,24 @@ def replay_columns(
         No requests, columns of unequal length, addresses out of range or unaligned, decreasing cycles.
     """
     how = parse_injection(injection)
+    for column in (address, write, cycle):
+        if column is not None and np.asarray(column).dtype.kind not in "iub":
+            raise InputError(f"requests: expected columns of whole numbers, not {np.asarray(column).dtype}")
     columns = [np.ascontiguousarray(address, np.int64), np.ascontiguousarray(write, np.int64)]
     columns.append(np.zeros_like(columns[0]) if cycle is None else np.ascontiguousarray(cycle, np.int64))
     block = Block(*columns)
     if block.address.size == 0 or len({c.shape for c in columns}) != 1:
         raise InputError("requests: expected columns of one equal length of at least 1")
+    if ((block.write != 0) & (block.write != 1)).any():
+        raise InputError("requests: expected 1 for a write and 0 for a read")
     if block.address.min() < 0 or block.address.max() >= memory.capacity_bytes:
         raise InputError(f"requests: an address is out of range; the memory ends at 0x{memory.capacity_bytes:x}")
     if (block.address % memory.org.burst_bytes).any():
         raise InputError(f"requests: an address is not a multiple of the {memory.org.burst_bytes}-byte burst")
     if how.recorded and (cycle is None or block.cycle[0] < 0 or (np.diff(block.cycle) < 0).any()):
         raise InputError("requests: injection 'recorded' needs cycles of 0 or more that do not decrease")
+    if block.cycle.max() > LAST_CYCLE:
+        raise InputError(f"requests: cycle {block.cycle.max()} is beyond {LAST_CYCLE}, the last that can be replayed")
     return _Replay(memory, how).over([block], command_trace)
 
 
@@ -248,17 +256,9 @@ class _Replay:
         """Run all requests and drain."""
         if command_trace is None:
             return self._run(requests, None)
-        side = Path(f"{command_trace}.part")
-        try:
-            with side.open("w", encoding="ascii") as out:
-                out.write(COLUMNS + "\n")
-                result = self._run(requests, out)
-            os.replace(side, command_trace)
-        except OSError as error:
-            raise InputError(f"{command_trace}: cannot be written: {error.strerror or error}") from error
-        finally:
-            side.unlink(missing_ok=True)
-        return result
+        with replaced(command_trace) as side, side.open("w", encoding="ascii") as out:
+            out.write(COLUMNS + "\n")
+            return self._run(requests, out)
 
     def _run(self, requests: Iterable[Block], out: TextIO | None) -> ReplayResult:
         began = time.process_time()
@@ -285,9 +285,10 @@ class _Replay:
     def _advance(self, columns: tuple[np.ndarray, ...], final: int, out: TextIO | None, log: np.ndarray) -> None:
         nothing = np.empty(0, np.int64)
         why = command.LOG_FULL
-        while why == command.LOG_FULL:
+        while why in (command.LOG_FULL, command.TIME_UP):
             began = time.process_time()
-            why = command.run(self.m, *columns, 1, final, layout.NEVER, log, nothing)
+            until = self.m[layout.CLOCK] + SLICE_CYCLES  # an interrupt is seen between two slices
+            why = command.run(self.m, *columns, 1, final, until, log, nothing)
             self.cpu_s += time.process_time() - began
             if out is not None:
                 self._write(out, log.reshape(-1, command.LOG_WORDS)[: self.m[layout.LOGGED]])
