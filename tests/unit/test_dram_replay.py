@@ -165,5 +165,5 @@ def test_streams_with_writes_and_wrong_specs():
             streams("lpddr5-6400", "mobile", [bad])
     with pytest.raises(InputError, match="none given"):
         streams("lpddr5-6400", "mobile", [])
-    with pytest.raises(InputError, match="at least 100"):
+    with pytest.raises(InputError, match="expected 100 to"):
         streams("lpddr5-6400", "mobile", [StreamSpec(1)], 5)

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import pytest
+from ruamel.yaml import YAML
 
 from archsim.devices.dram.controller import CONTROLLERS, load_controller, load_memory
 from archsim.devices.dram.power import prices
@@ -95,7 +96,7 @@ def test_unknown_names_are_told_the_nearest():
         ("data_rate_mt_s: 6400", "data_rate_mt_s: fast", "is not a number"),
         ("[row, all]]", "[row, 3]]", "mapping gives row 3 bits"),
         ("IDD0: 100", "IDD0: 10", "energy would be negative"),
-        ("organisation:", "organisation: [", "cannot be read as YAML"),
+        ("organisation:", "organisation: [", "is not YAML"),
     ],
 )  # fmt: skip
 def test_broken_files(tmp_path, old, new, message):
@@ -130,3 +131,23 @@ def test_own_commands_get_ids_behind_the_controllers_roles(tmp_path):
     path = edited(tmp_path, "  CAS_WR:", "  MAC: {scope: rank}\n  CAS_WR:")
     standard = load_standard(path)
     assert standard.commands[12] == "MAC"
+
+
+@pytest.mark.parametrize(
+    "role", ["sync_after_read", "sync_after_write", "read_data", "write_data", "activate_deadline"]
+)
+@pytest.mark.parametrize("given", ["[]", "[-nRFCab]", "null", "5", "[a]"])
+def test_roles_that_would_break_the_kernel_are_refused(role, given, tmp_path):
+    text = (STANDARDS / "lpddr5-6400.yaml").read_text()
+    [line] = [line for line in text.splitlines() if line.strip().startswith(f"{role}:")]
+    refuse(load_standard, edited(tmp_path, line, line[: line.index(":") + 1] + " " + given))
+
+
+@pytest.mark.parametrize("section", ["commands", "timings", "constraints"])
+@pytest.mark.parametrize("given", [None, [], {}, 5, "text"])
+def test_sections_of_the_wrong_kind_are_refused(section, given, tmp_path):
+    data = YAML(typ="safe", pure=True).load((STANDARDS / "lpddr5-6400.yaml").read_text())
+    data |= {"name": "mine", section: given}
+    path = tmp_path / "mine.yaml"
+    YAML(typ="safe", pure=True).dump(data, path)
+    refuse(load_standard, str(path))

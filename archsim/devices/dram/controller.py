@@ -8,9 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from archsim.devices.dram.standard import Standard, check_keys, load_standard, read_yaml, whole
+from archsim.devices.dram.standard import (
+    Standard,
+    check_keys,
+    check_refresh,
+    choice,
+    load_standard,
+    read_yaml,
+    text,
+    whole,
+)
 from archsim.devices.dram.table import Cmd, Dense, Org, Refresh, Rules, dense
-from archsim.units import InputError, quote, suggest
+from archsim.units import InputError, quote
 
 CONTROLLERS = Path(__file__).parent / "controllers"
 
@@ -76,8 +85,14 @@ def load_controller(name: str, **overrides: Any) -> dict[str, Any]:
         Unknown keys or values, contradictory watermarks.
     """
     data, path = read_yaml(CONTROLLERS, name, "controller")
-    data = {**data, **overrides}
-    check_keys(str(path), data, KEYS, KEYS)
+    return check_controller({**data, **overrides}, str(path))
+
+
+def check_controller(data: Any, path: str) -> dict[str, Any]:
+    """A controller given as a mapping, checked as one of a file is."""
+    check_keys(path, data, KEYS, KEYS)
+    for key in ("name", "source"):
+        text(f"{path}: {key}", data[key])
     for key in ("read_queue", "write_queue", "active_buffer"):
         whole(f"{path}: {key}", data[key], 1, MAX_QUEUE)
     for key in ("drain_high_permille", "drain_low_permille"):
@@ -90,12 +105,11 @@ def load_controller(name: str, **overrides: Any) -> dict[str, Any]:
     whole(f"{path}: closed_cap", data["closed_cap"], 1, 1 << 20)
     choices = {"scheduler": SCHEDULERS, "row_policy": ROW_POLICIES, "refresh": REFRESHES, "data_clock": DATA_CLOCKS}
     for key, known in choices.items():
-        if data[key] not in known:
-            raise InputError(f"{path}: unknown {key} {quote(data[key])}; {suggest(str(data[key]), known)}")
+        choice(path, data[key], known, key)
     for key in ("forwarding", "merging"):
         if not isinstance(data[key], bool):
             raise InputError(f"{path}: {key} is {quote(data[key])}; expected true or false")
-    return data
+    return dict(data)
 
 
 def load_memory(
@@ -112,8 +126,8 @@ def load_memory(
     InputError
         Unknown names, sizes that are no power of two, a controller feature the standard has no command for.
     """
-    std = load_standard(standard) if isinstance(standard, str) else standard
-    ctl = load_controller(controller) if isinstance(controller, str) else controller
+    std = load_standard(standard) if not isinstance(standard, Standard) else standard
+    ctl = check_controller(controller, "controller") if isinstance(controller, dict) else load_controller(controller)
     whole("channels", channels, 1, 64, power_of_two=True)
     given = std.organisation
     ranks = given["ranks"] if ranks is None else whole("ranks", ranks, 1, 8, power_of_two=True)
@@ -124,6 +138,7 @@ def load_memory(
     if org.ranks * org.groups * org.banks > 64:
         raise InputError(f"ranks: {ranks} ranks of {org.groups * org.banks} banks exceed 64 banks a channel; use fewer")
     _check_commands(std, ctl)
+    check_refresh(std.roles, std.rows, org.ranks, std.name)
     roles = std.roles
     rules = Rules(
         read_depth=ctl["read_queue"],

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from archsim.devices.dram.table import Cmd, Dense, Org, Refresh, Rules
+from archsim.devices.dram.table import COMMANDS, Cmd, Dense, Org, Refresh, Rules
 
 NEVER = 1 << 60
 AGE_BITS = 40  # requests of one run; with 20 bits of time a key (cycles from now, age) fits 62 bits
 FILTER_SIZE = 4096  # counters a channel that tell which addresses cannot be in the write queue
 HISTOGRAM_BINS = 1 << 16  # one bin a cycle of read latency; the last holds all longer ones
-COMMANDS, WINDOW = 32, 16
+WINDOW = 16
 
 # Header: progress, outcome of the last issue, where things are, and the rules.
 CLOCK, LAST, OUTSTANDING, LOGGED, TURN_SOURCE, NEXT_AGE, DEPARTED, HITS, MISSES, CONFLICTS = range(10)

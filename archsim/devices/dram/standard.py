@@ -7,7 +7,9 @@ into a row ``[previous command, next command, level, window, cycles]``. The kern
 
 from __future__ import annotations
 
+import copy
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
-from archsim.devices.dram.table import FIRST_FREE_COMMAND, LEVELS, MAX_CYCLES, ROLES, Cmd
+from archsim.config.reading import read
+from archsim.devices.dram.table import COMMANDS, FIRST_FREE_COMMAND, LEVELS, MAX_CYCLES, ROLES, Cmd, Level
 from archsim.units import InputError, quote, suggest
 
 STANDARDS = Path(__file__).parent / "standards"
@@ -37,6 +38,8 @@ ROLE_NAMES = (
 )  # fmt: skip
 NEEDED_COMMANDS = (Cmd.ACT, Cmd.PRE, Cmd.RD, Cmd.WR)
 MAX_CELLS = 1 << 30  # bursts of a bank; the kernel's address hash relies on it
+RATE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(/[1-9][0-9]{0,3})?")
+BANK_LEVELS = (Level.BANK, Level.BANKGROUP, Level.RANK)  # levels that hold between two commands of one bank
 FIELDS = ("offset", "channel", "column", "bankgroup", "bank", "rank", "row")
 
 
@@ -100,24 +103,52 @@ def read_yaml(folder: Path, name: str, kind: str) -> tuple[dict[str, Any], Path]
     InputError
         Unknown name (the nearest is named), unreadable file, not a mapping, wrong kind.
     """
+    if not isinstance(name, str):
+        raise InputError(f"{kind} {quote(name)} is not a name or a path; give text")
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     if path.parent == folder and name not in names(folder):
         raise InputError(f"unknown {kind} {quote(name)}; {suggest(name, names(folder))}")
-    try:
-        data = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise InputError(f"{path}: cannot be read as YAML: {error}") from error
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: expected a mapping with 'kind: {kind}'")
+    data = copy.deepcopy(dict(read(path).data))  # the reader keeps what it has read
     if data.get("kind") != kind:
         raise InputError(f"{path}: kind is {quote(data.get('kind'))}; expected {quote(kind)}")
     return data, path
 
 
-def check_keys(where: str, given: Any, known: Any, needed: Any = ()) -> None:
-    """Refuse unknown and missing keys of a mapping; the nearest known name is suggested."""
+def mapping_of(where: str, given: Any) -> Mapping[str, Any]:
+    """`given` if it is a mapping, or a one-line error."""
     if not isinstance(given, Mapping):
         raise InputError(f"{where}: expected a mapping, found {quote(given)}")
+    return given
+
+
+def list_of(where: str, given: Any, noun: str) -> list[Any]:
+    """`given` if it is a list of at least one item, or a one-line error."""
+    if not isinstance(given, list):
+        raise InputError(f"{where}: expected a list of {noun}, found {quote(given)}")
+    if not given:
+        raise InputError(f"{where}: is empty; give at least one of {noun}")
+    return given
+
+
+def choice(where: str, given: Any, known: Any, noun: str) -> str:
+    """`given` if it is one of the known names, or a one-line error with the nearest."""
+    if not isinstance(given, str) or given not in known:
+        raise InputError(f"{where}: unknown {noun} {quote(given)}; {suggest(str(given), known)}")
+    return given
+
+
+def text(where: str, given: Any) -> str:
+    """`given` if it is text that says something, or a one-line error."""
+    if not isinstance(given, str):
+        raise InputError(f"{where}: {quote(given)} is not text")
+    if not given.strip():
+        raise InputError(f"{where} is empty; say what it is")
+    return given
+
+
+def check_keys(where: str, given: Any, known: Any, needed: Any = ()) -> None:
+    """Refuse unknown and missing keys of a mapping; the nearest known name is suggested."""
+    mapping_of(where, given)
     for key in given:
         if key not in known:
             raise InputError(f"{where}: unknown key {quote(key)}; {suggest(str(key), known)}")
@@ -158,11 +189,11 @@ def load_standard(name: str, timings: Mapping[str, Mapping[str, Any]] | None = N
         if "base" in base:
             raise InputError(f"{path}: base {base_path.stem} has a base of its own; one level only")
         data = _overlay(base, data)
-    for key, value in (timings or {}).items():
-        known = data.get("timings", {})
+    for key, value in mapping_of(f"{path}: timing overrides", {} if timings is None else timings).items():
+        known = mapping_of(f"{path}: timings", data.get("timings"))
         if key not in known:
             raise InputError(f"{path}: unknown timing {quote(key)}; {suggest(key, known)}")
-        data["timings"] = {**known, key: {"source": "override", **value}}
+        data["timings"] = {**known, key: {"source": "override", **mapping_of(f"{path}: timings.{key}", value)}}
     return _resolve(data, str(path))
 
 
@@ -177,19 +208,25 @@ def _overlay(base: dict[str, Any], top: dict[str, Any]) -> dict[str, Any]:
 
 def _resolve(data: dict[str, Any], where: str) -> Standard:
     check_keys(where, data, KEYS, KEYS - {"title", "base"})
+    for key in ("name", "source", *(k for k in ("title",) if k in data)):
+        text(f"{where}: {key}", data[key])
     tck_ps = _clock(data, where)
     organisation = _organisation(data["organisation"], where)
     commands = _commands(data["commands"], where)
     cycles, sources = {}, {}
-    for key, entry in data["timings"].items():
+    for key, entry in mapping_of(f"{where}: timings", data["timings"]).items():
         cycles[key] = _timing(f"{where}: timings.{key}", entry, tck_ps)
         sources[key] = entry["source"]
     check_keys(f"{where}: roles", data["roles"], ROLE_NAMES, ROLE_NAMES)
     roles = {key: _sum(f"{where}: roles.{key}", terms, cycles) for key, terms in data["roles"].items()}
     rank_wide = {name for name, entry in data["commands"].items() if entry["scope"] == "rank"}
     rows, row_names = _rows(data["constraints"], commands, rank_wide, cycles, where)
-    _check_mapping(data["mapping"], f"{where}: mapping")
+    _check_mapping(data["mapping"], organisation, f"{where}: mapping")
+    _check_energy(data["energy"], f"{where}: energy")
+    _check_roles(roles, set(commands.values()), where)
     _check_timings(roles, rows, where)
+    _check_rows(roles, rows, set(commands.values()), where)
+    check_refresh(roles, rows, organisation["ranks"], where)
     ids = [""] * max(FIRST_FREE_COMMAND, 1 + max(commands.values()))
     for name, number in commands.items():
         ids[number] = name
@@ -200,10 +237,10 @@ def _resolve(data: dict[str, Any], where: str) -> Standard:
 
 
 def _clock(data: dict[str, Any], where: str) -> Fraction:
-    try:
-        rate = Fraction(str(data["data_rate_mt_s"]))
-    except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"{where}: data_rate_mt_s {quote(data['data_rate_mt_s'])} is not a number") from error
+    given = data["data_rate_mt_s"]
+    if isinstance(given, bool) or not isinstance(given, int | float | str) or not RATE.fullmatch(str(given)):
+        raise InputError(f"{where}: data_rate_mt_s {quote(given)} is not a number; give one such as 6400 or 25600/3")
+    rate = Fraction(str(given))
     if not 0 < rate <= 100_000:
         raise InputError(
             f"{where}: data_rate_mt_s {data['data_rate_mt_s']} is out of range; expected above 0 to 100000"
@@ -216,6 +253,7 @@ def _organisation(given: Any, where: str) -> dict[str, Any]:
     check_keys(f"{where}: organisation", given, (*ORGANISATION, "source"), (*ORGANISATION, "source"))
     for key in ORGANISATION:
         whole(f"{where}: organisation.{key}", given[key], 1, 1 << 24, key != "density_gbit")
+    text(f"{where}: organisation.source", given["source"])
     if given["rows"] * given["bursts_per_row"] > MAX_CELLS:
         raise InputError(f"{where}: organisation: rows x bursts_per_row is above {MAX_CELLS}")
     banks = given["ranks"] * given["bankgroups"] * given["banks_per_group"]
@@ -227,17 +265,23 @@ def _organisation(given: Any, where: str) -> dict[str, Any]:
 def _commands(given: Any, where: str) -> dict[str, int]:
     ids: dict[str, int] = {}
     free = FIRST_FREE_COMMAND
-    for name, entry in given.items():
+    for name, entry in mapping_of(f"{where}: commands", given).items():
         check_keys(f"{where}: commands.{name}", entry, ("role", "scope", "source"), ("scope",))
         if entry["scope"] not in ("bank", "rank"):
             raise InputError(f"{where}: commands.{name}: scope is {quote(entry['scope'])}; expected bank or rank")
         role = entry.get("role")
-        if role is not None and role not in ROLES:
-            raise InputError(f"{where}: commands.{name}: unknown role {quote(role)}; {suggest(str(role), ROLES)}")
+        if "role" in entry:
+            choice(f"{where}: commands.{name}", role, ROLES, "role")
+            scope = "rank" if ROLES[role] in (Cmd.PREAB, Cmd.REFAB) else "bank"
+            if entry["scope"] != scope:
+                raise InputError(f"{where}: commands.{name}: {role} acts on a {scope}; set scope: {scope}")
         if role is not None and ROLES[role] in ids.values():
             raise InputError(f"{where}: commands.{name}: role {role} is given twice")
         ids[name] = int(ROLES[role]) if role is not None else free
         free += role is None
+    if free > COMMANDS:
+        count, most = free - FIRST_FREE_COMMAND, COMMANDS - FIRST_FREE_COMMAND
+        raise InputError(f"{where}: commands: {count} without a role; at most {most}")
     for command in NEEDED_COMMANDS:
         if command not in ids.values():
             role = next(r for r, c in ROLES.items() if c == command)
@@ -249,8 +293,7 @@ def _timing(where: str, entry: Any, tck_ps: Fraction) -> int:
     check_keys(where, entry, ("ck", "ns", "min_ck", "source"), ("source",))
     if ("ck" in entry) == ("ns" in entry):
         raise InputError(f"{where}: give either ck or ns")
-    if not str(entry["source"]).strip():
-        raise InputError(f"{where}: source is empty; say where the value comes from")
+    text(f"{where}: source", entry["source"])
     if "ck" in entry:
         return whole(where, entry["ck"], 0, MAX_CYCLES)
     value = entry["ns"]
@@ -261,10 +304,8 @@ def _timing(where: str, entry: Any, tck_ps: Fraction) -> int:
 
 
 def _sum(where: str, terms: Any, cycles: Mapping[str, int]) -> int:
-    if not isinstance(terms, list):
-        raise InputError(f"{where}: expected a list of timing names, found {quote(terms)}")
     total = 0
-    for term in terms:
+    for term in list_of(where, terms, "timing names"):
         name = str(term).removeprefix("-")
         if name not in cycles:
             raise InputError(f"{where}: unknown timing {quote(name)}; {suggest(name, cycles)}")
@@ -280,15 +321,14 @@ def _rows(
     """Resolved rows; one that comes out at zero cycles or less can never bind and is left out."""
     rows, row_names = [], []
     keys = ("name", "level", "from", "to", "cycles", "window", "source")
-    for number, entry in enumerate(given):
+    for number, entry in enumerate(list_of(f"{where}: constraints", given, "constraints")):
         at = f"{where}: constraints[{number}]"
         check_keys(at, entry, keys, keys[:5])
-        at += f" ({entry['name']})"
-        if entry["level"] not in LEVELS:
-            raise InputError(f"{at}: unknown level {quote(entry['level'])}; {suggest(str(entry['level']), LEVELS)}")
-        for name in (*entry["from"], *entry["to"]):
-            if name not in commands:
-                raise InputError(f"{at}: unknown command {quote(name)}; {suggest(str(name), commands)}")
+        at += f" ({text(f'{at}: name', entry['name'])})"
+        choice(at, entry["level"], LEVELS, "level")
+        ends = (list_of(f"{at}: {end}", entry[end], "commands") for end in ("from", "to"))
+        for name in (name for end in ends for name in end):
+            choice(at, name, commands, "command")
             if name in rank_wide and entry["level"] in ("bank", "bankgroup"):
                 raise InputError(f"{at}: {name} acts on a whole rank; set level: rank")
         window = whole(f"{at}: window", entry.get("window", 1), 1, 16)
@@ -303,22 +343,110 @@ def _rows(
     return np.array(rows, np.int64).reshape(-1, 5), tuple(row_names)
 
 
-def _check_mapping(mapping: Any, where: str) -> None:
+def _check_mapping(mapping: Any, organisation: Mapping[str, Any], where: str) -> None:
     check_keys(where, mapping, ("order", "hash", "source"), ("order", "source"))
-    for piece in mapping["order"]:
+    text(f"{where}: source", mapping["source"])
+    for number, piece in enumerate(list_of(f"{where}: order", mapping["order"], "[field, bits]")):
         if not isinstance(piece, list) or len(piece) != 2:
             raise InputError(f"{where}: {quote(piece)} is not [field, bits]")
-        if piece[0] not in FIELDS:
-            raise InputError(f"{where}: unknown field {quote(piece[0])}; {suggest(str(piece[0]), FIELDS)}")
+        choice(where, piece[0], FIELDS, "field")
+        if (piece[0] == "offset") != (number == 0):
+            raise InputError(f"{where}: order: offset must be the lowest bits, in one piece; put it first")
         if piece[1] != "all":
             whole(f"{where}: bits of {piece[0]}", piece[1], 0, 40)
-    for piece in mapping.get("hash", ()):
+    hashes = mapping.get("hash", [])
+    if not isinstance(hashes, list):
+        raise InputError(f"{where}: hash: expected a list, found {quote(hashes)}; give [] for none")
+    sizes = {"column": "bursts_per_row", "bankgroup": "bankgroups", "bank": "banks_per_group", "row": "rows"}
+    for piece in hashes:
         check_keys(f"{where}: hash", piece, ("field", "with", "shift"), ("field", "with"))
         for key in ("field", "with"):
-            if piece[key] not in FIELDS[1:]:
-                raise InputError(
-                    f"{where}: hash: unknown field {quote(piece[key])}; {suggest(str(piece[key]), FIELDS)}"
-                )
+            choice(f"{where}: hash", piece[key], FIELDS[1:], "field")
+        if piece["field"] == piece["with"]:
+            raise InputError(f"{where}: hash: {piece['field']} with itself is not one to one; name another field")
+        # Channels and ranks are chosen on loading a memory: at most 64 and 8.
+        bits = {"channel": 6, "rank": 3} | {f: organisation[key].bit_length() - 1 for f, key in sizes.items()}
+        whole(f"{where}: hash: shift", piece.get("shift", 0), 0, max(bits[piece["with"]] - 1, 0))
+
+
+def _check_energy(given: Any, where: str) -> None:
+    from archsim.devices.dram.power import CURRENTS  # which needs this module
+
+    check_keys(where, given, ("scope", "vdd_v", "idd_ma", "source"), ("scope", "vdd_v", "idd_ma", "source"))
+    for key in ("scope", "source"):
+        text(f"{where}: {key}", given[key])
+    check_keys(f"{where}.idd_ma", given["idd_ma"], CURRENTS, CURRENTS)
+    for key, value, most in (
+        ("vdd_v", given["vdd_v"], 10),
+        *((f"idd_ma.{k}", v, 1e5) for k, v in given["idd_ma"].items()),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            raise InputError(f"{where}.{key}: {quote(value)} is not a number above 0 and up to {most:g}")
+
+
+def _check_roles(roles: Mapping[str, int], used: set[int], where: str) -> None:
+    """Refuse roles the kernel cannot run with."""
+    for key, value in roles.items():
+        low = 0 if key == "activate_deadline" and Cmd.ACT2 not in used else 1
+        if value < low:
+            raise InputError(f"{where}: roles.{key}: {value} cycles; expected {low} or more")
+    for key in ("read_data", "write_data", "sync_after_read", "sync_after_write"):
+        if roles[key] < roles["burst"]:
+            raise InputError(
+                f"{where}: roles.{key}: {roles[key]} cycles is below a burst of {roles['burst']}; raise it"
+            )
+
+
+def _longest(rows: np.ndarray, first: int, then: int) -> int:
+    """Cycles between two commands of a bank; 0 without a row."""
+    return max((r[4] for r in rows.tolist() if r[:2] == [first, then] and r[2] in BANK_LEVELS and r[3] == 1), default=0)
+
+
+def _check_rows(roles: Mapping[str, int], rows: np.ndarray, used: set[int], where: str) -> None:
+    """Refuse constraint tables without a row that the controller's state relies on."""
+    active, closing, burst = roles["row_active"], roles["row_precharge"], roles["burst"]
+    needed = [
+        (Cmd.ACT, Cmd.RD, 1), (Cmd.ACT, Cmd.WR, 1), (Cmd.ACT, Cmd.RDA, 1), (Cmd.ACT, Cmd.WRA, 1),
+        (Cmd.ACT, Cmd.PRE, active), (Cmd.ACT, Cmd.PREAB, active), (Cmd.ACT, Cmd.ACT, roles["row_cycle"]),
+        (Cmd.PRE, Cmd.ACT, closing), (Cmd.PREAB, Cmd.ACT, closing), (Cmd.RDA, Cmd.ACT, closing),
+        (Cmd.WRA, Cmd.ACT, closing), (Cmd.PRE, Cmd.REFAB, closing), (Cmd.PREAB, Cmd.REFAB, closing),
+        (Cmd.PRE, Cmd.REFPB, closing), (Cmd.RDA, Cmd.REFAB, closing), (Cmd.WRA, Cmd.REFAB, closing),
+        (Cmd.RDA, Cmd.REFPB, closing), (Cmd.WRA, Cmd.REFPB, closing),
+        (Cmd.RD, Cmd.PRE, 1), (Cmd.RD, Cmd.PREAB, 1), (Cmd.WR, Cmd.PRE, roles["write_data"]),
+        (Cmd.WR, Cmd.PREAB, roles["write_data"]),
+        *((a, b, burst) for pair in ((Cmd.RD, Cmd.RDA), (Cmd.WR, Cmd.WRA)) for a in pair for b in pair),
+        *((a, b, 1) for a in (Cmd.RD, Cmd.RDA) for b in (Cmd.WR, Cmd.WRA)),
+        *((a, b, 1) for a in (Cmd.WR, Cmd.WRA) for b in (Cmd.RD, Cmd.RDA)),
+        (Cmd.REFAB, Cmd.ACT, roles["refresh_all_cycle"]), (Cmd.REFAB, Cmd.REFAB, roles["refresh_all_cycle"]),
+        (Cmd.REFPB, Cmd.ACT, roles["refresh_bank_cycle"]), (Cmd.REFPB, Cmd.REFPB, roles["refresh_bank_cycle"]),
+    ]  # fmt: skip
+    names = {command: role for role, command in ROLES.items()}
+    for first, then, least in needed:
+        if first in used and then in used and (found := _longest(rows, first, then)) < least:
+            about = f"constraint from {names[first]} to {names[then]}"
+            if not found:
+                raise InputError(f"{where}: {about} is missing; add one of {least} or more cycles")
+            raise InputError(f"{where}: {about} is {found} cycles, its role says {least}; make them agree")
+
+
+def check_refresh(roles: Mapping[str, int], rows: np.ndarray, ranks: int, where: str) -> None:
+    """Refuse refreshes that come faster than they can be done; their queue would grow without end.
+
+    In one interval each rank, one after another, may have to wait for its banks to close; the last then refreshes.
+    """
+    into = (Cmd.PRE, Cmd.PREAB)
+    table = rows.tolist()
+    close = max((r[4] for r in table if r[1] in into and r[2] != Level.OTHER_RANK), default=0)
+    for scheme, command in (("all", Cmd.REFAB), ("bank", Cmd.REFPB)):
+        open_again = max((r[4] for r in table if r[0] in into and r[1] in (command, Cmd.ACT)), default=0)
+        busy = max((r[4] for r in table if r[0] == command), default=0)
+        total = ranks * (close + open_again) + max(busy, roles[f"refresh_{scheme}_cycle"])
+        interval = roles[f"refresh_{scheme}_interval"]
+        if interval <= total:
+            raise InputError(
+                f"{where}: refresh_{scheme}_interval {interval} cycles is not above the {total} that closing the banks "
+                f"of {ranks} rank(s) and a refresh take; raise the interval"
+            )
 
 
 def _check_timings(roles: Mapping[str, int], rows: np.ndarray, where: str) -> None:

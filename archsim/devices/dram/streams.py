@@ -16,10 +16,12 @@ import numpy as np
 from archsim.devices.dram import command, layout
 from archsim.devices.dram.controller import Memory, load_memory
 from archsim.devices.dram.replay import ReplayError, decode, energy_of
-from archsim.units import InputError, quote, suggest
+from archsim.devices.dram.standard import choice, whole
+from archsim.units import InputError, quote
 
 PATTERNS = ("sequential", "random")
 PERIOD = 1 << 16  # requests after which a stream's addresses repeat
+MAX_STREAMS = 64
 STEP_CYCLES = 1 << 12
 WARM_SHARE = 0.2
 
@@ -104,7 +106,7 @@ def streams(
         No streams, or a stream out of range.
     """
     memory = standard if isinstance(standard, Memory) else load_memory(standard, controller, channels=channels)
-    _check(streams, requests)
+    _check(streams, requests, seed)
     m = layout.new_state(memory.org, memory.rules, memory.effects, tuple(s.depth for s in streams))
     columns = _columns(memory, streams, seed)
     for k, spec in enumerate(streams):
@@ -123,16 +125,26 @@ def streams(
     return _result(memory, m, got, cycles, start + cycles)
 
 
-def _check(streams: Sequence[StreamSpec], requests: int) -> None:
+def _check(streams: Sequence[StreamSpec], requests: int, seed: int) -> None:
+    if not isinstance(streams, list | tuple):
+        raise InputError(f"streams: expected a list of StreamSpec, found {quote(streams)}")
     if not streams:
         raise InputError("streams: none given; give at least one StreamSpec")
-    if requests < 100:
-        raise InputError(f"requests: {requests} are too few to measure; give at least 100")
+    if len(streams) > MAX_STREAMS:
+        raise InputError(f"streams: {len(streams)} given; at most {MAX_STREAMS}")
+    whole("requests", requests, 100, 1 << 32)
+    whole("seed", seed, 0, (1 << 63) - 1)
     for k, spec in enumerate(streams):
-        if not 1 <= spec.depth <= 4096:
-            raise InputError(f"streams[{k}].depth: {spec.depth} is out of range; expected 1 to 4096")
-        if spec.pattern not in PATTERNS:
-            raise InputError(f"streams[{k}].pattern: unknown {quote(spec.pattern)}; {suggest(spec.pattern, PATTERNS)}")
+        if not isinstance(spec, StreamSpec):
+            raise InputError(f"streams[{k}]: {quote(spec)} is not a StreamSpec")
+        whole(f"streams[{k}].depth", spec.depth, 1, 4096)
+        for key in ("read_share", "rate_gb_s"):
+            value = getattr(spec, key)
+            if isinstance(value, bool) or not isinstance(
+                value, int | float | None if key == "rate_gb_s" else int | float
+            ):
+                raise InputError(f"streams[{k}].{key}: {quote(value)} is not a number")
+        choice(f"streams[{k}]", spec.pattern, PATTERNS, "pattern")
         if not 0 <= spec.read_share <= 1:
             raise InputError(f"streams[{k}].read_share: {spec.read_share} is out of range; expected 0 to 1")
         if spec.rate_gb_s is not None and not 1e-3 <= spec.rate_gb_s <= 1e4:

@@ -32,6 +32,7 @@ class Cmd(enum.IntEnum):
 
 
 FIRST_FREE_COMMAND = len(Cmd)
+COMMANDS = 32  # command ids the kernel holds
 
 #: Role names of a standard's ``commands`` section.
 ROLES = {
@@ -145,7 +146,7 @@ class Dense(NamedTuple):
 
 
 #: Largest time a constraint may ask for, in cycles; the kernel's packed keys rely on it.
-MAX_CYCLES = 1 << 18
+MAX_CYCLES = 1 << 16
 _WINDOWED = -1
 
 
