@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 INTERRUPTED = 130
 _PATIENCE = 3  # at this many interrupts the process ends at once, whatever it is cleaning up
 
+_REPEAT_S = 3.0  # longer than any cleaning up takes
+
 _interrupts = 0
 
 
@@ -98,6 +100,8 @@ def _fail(message: str, code: int) -> int:
 
 
 def _interrupted() -> int:
+    with suppress(ValueError):  # not the main thread
+        signal.setitimer(signal.ITIMER_REAL, 0)
     return _fail("interrupted", INTERRUPTED)
 
 
@@ -120,10 +124,17 @@ def _interrupt(*_: object) -> None:
     global _interrupts
     _interrupts += 1
     if _interrupts == 1:
+        # Should something swallow it (an import hook, a finaliser), it comes again until it gets through.
+        signal.signal(signal.SIGALRM, _again)
+        signal.setitimer(signal.ITIMER_REAL, _REPEAT_S, _REPEAT_S)
         raise KeyboardInterrupt
     if _interrupts >= _PATIENCE:
         say("interrupted")
         os._exit(INTERRUPTED)
+
+
+def _again(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _prepare_streams() -> None:
