@@ -56,6 +56,7 @@ RANDOM_ROWS = [row for row in ROWS if row["distribution"] == "RANDOM_UNIFORM"]
 @pytest.mark.slow
 @pytest.mark.parametrize("row", RANDOM_ROWS, ids=[f"{row['config'][8:13]}-{row['workload']}" for row in RANDOM_ROWS])
 def test_mean_over_the_next_ten_seeds_is_near_the_reference_seed(row):
+    """Holds for these ten seeds; for other ranges the one-chip rows at depth 32 lie 4.3 to 7.4 % off and miss it."""
     reference = int(row["sim_time_ns"])
     gains = [reference / run(row, seed).time_ns - 1 for seed in range(124, 134)]
     assert abs(np.mean(gains)) < (0.04 if row["read_pct"] == "100" else 0.07)
