@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -29,13 +30,31 @@ _PUBLIC = {
 __all__ = ["System", "Trace", "__version__", "load", "replay", "report", "run", "source_digest"]
 
 
+_IMPORT = re.compile(r"^(?:from|import) (archsim[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
+
+
 def source_digest() -> str:
-    """Digest (16 hex digits) of all sources of the package; names the cache folder of compiled kernels."""
+    """Digest (16 hex digits) of the modules with kernels and of what they import; names the cache folder of kernels.
+
+    A module counts as one with kernels when it names ``njit``. Imports are followed inside the package, at the top
+    level of a module, so an edit elsewhere (a report, a command) leaves the compiled kernels in use.
+    """
     root = Path(__file__).parent
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
+    wanted = [path for path, text in texts.items() if "njit" in text and path != Path(__file__)]
+    seen = set(wanted)
+    while wanted:
+        for module, names in _IMPORT.findall(texts[wanted.pop()]):
+            for name in ("", *re.findall(r"\w+", names)):
+                stem = root.joinpath(*module.split(".")[1:], name)
+                for path in (stem.with_suffix(".py"), stem / "__init__.py"):
+                    if path in texts and path not in seen and path != root / "__init__.py":
+                        seen.add(path)
+                        wanted.append(path)
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(seen):
         digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
+        digest.update(texts[path].encode())
     return digest.hexdigest()[:16]
 
 
