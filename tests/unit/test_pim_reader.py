@@ -57,7 +57,7 @@ def test_no_end_nothing_after_it_and_no_file(tmp_path):
         parse_trace("AiM SYNC\n", GDDR6)
     with pytest.raises(InputError, match=r"^trace:2: an instruction after EOC; EOC ends the run$"):
         parse_trace("AiM EOC\nAiM SYNC", GDDR6)
-    with pytest.raises(InputError, match="cannot be read: No such file"):
+    with pytest.raises(InputError, match="none.trace: no such file; expected a trace of AiM instructions"):
         read_trace(tmp_path / "none.trace", GDDR6)
     (tmp_path / "b").write_bytes(b"AiM \xff\n")
     with pytest.raises(InputError, match="not a text trace"):
