@@ -78,7 +78,7 @@ def test_and_so_says_the_plain_model(device, out, inner):
     mask=st.sampled_from(["0x1", "0x80000000", "0xffffffff"]),
 )
 def test_walks_over_rows_of_any_length(device, first, per_row, step, columns, mask):
-    """One ACT and `columns` MACs; each further row adds a precharge and an ACT (59 = 1 + 56 + 2, 100 = 12 + 32 + 56)."""
+    """One ACT and the MACs; each further row adds a precharge and an ACT (59 = 1 + 56 + 2, 100 = 12 + 32 + 56)."""
     standard = load_pim(device)
     text = "".join(f"AiM MAC_ABK {c} {mask} {row}\n" for row, c in enumerate(columns)) + "AiM EOC\n"
     run = execute(standard, parse_trace(text, standard))
