@@ -6,9 +6,9 @@ on the NPU. How much of the internal rate a walk keeps (row turns, refresh, vect
 
 import pytest
 
-from archsim.config import load_config
+from archsim.config import InputError, load_config
 from archsim.device import OpKind
-from archsim.session import declare
+from archsim.session import build_job, declare, load
 from archsim.system import System
 from archsim.units import from_numbers
 from archsim.workload.graph import layer_graph
@@ -149,6 +149,19 @@ def test_without_vector_units_a_draft_waits_for_the_npu(pair):
 def test_a_switch_of_rank_groups_is_far_below_an_operator():
     assert MACHINES["ahasd_samsung", "opt"].system.devices["pim"].switch_ps == 55_000
     assert MACHINES["ahasd_listed", "opt"].system.devices["pim"].switch_ps == 54_375  # 20 + 14.4 + 20 ns by its table
+
+
+@pytest.mark.parametrize(("target", "fits"), [("llama2-13b", True), ("palm-30b", False)])
+def test_a_second_copy_of_the_target_takes_capacity(target, fits):
+    sets = ("system.pim_target.layout=twice",)
+    job = {"target": target, "stream": "recorded:exit_layers:25", "tokens": 8, "prompts": 1}
+    asked = load(system="ahasd_listed", schedule="resident_ar", job=job, sets=sets)
+    if not fits:
+        with pytest.raises(InputError, match="target weights as pim_target needs them"):
+            build_job(asked)
+        return
+    footprint = build_job(asked)[2].footprint["dram"]
+    assert footprint["target weights as pim_target needs them"] == footprint["target weights"] > 13e9
 
 
 def test_weights_in_a_banks_layout_slow_the_npu():

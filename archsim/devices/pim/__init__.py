@@ -27,6 +27,7 @@ Sources: see the standards' files; energy in :mod:`archsim.devices.pim.power`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -304,12 +305,13 @@ class Pim(Device):
         return self.standard.internal_bytes_per_s * self.standard.organisation["channels"]
 
     def relayout_bytes(self, weight_bytes: int) -> int:
-        """Bytes to copy before the host can read PIM-laid weights at full rate: 0 unless ``layout: relaid``."""
+        """Bytes to copy when the reader of the weights changes: 0 unless ``layout: relaid``."""
         return weight_bytes if self.spec.layout == "relaid" else 0
 
-    def second_copy_bytes(self, weight_bytes: int) -> int:
-        """Bytes of DRAM that a second copy in the host's layout takes: 0 unless ``layout: twice``."""
-        return weight_bytes if self.spec.layout == "twice" else 0
+    def second_copies(self, weights: Mapping[str, int]) -> dict[str, int]:
+        """Weights kept once more in the banks' layout (``layout: twice``), by role."""
+        spec = self.spec
+        return {spec.holds: weights[spec.holds]} if spec.layout == "twice" and spec.holds in weights else {}
 
     def energy(self) -> dict[str, Cost]:
         """Per command and bit; rows and refreshes at the plain die's prices."""
