@@ -72,7 +72,7 @@ def test_a_row_lasts_what_the_command_kernel_counts():
     assert found["access_bits"] == 16 * 256 * total["MAC16"] == 8 * 4096 * 4096
     assert found["mac_bits"] == 8 * found["access_bits"]
     assert found["io_bits"] == 256 * (total["WRGB"] + total["RDMAC16"])
-    assert found["refresh"] == total["REFab"] > 0  # four dies, each in step
+    assert total["REFab"] > 0  # refresh takes its time; its energy is the DRAM device's
 
 
 def test_parts_add_up():

@@ -314,10 +314,10 @@ class Pim(Device):
         return {spec.holds: weights[spec.holds]} if spec.layout == "twice" and spec.holds in weights else {}
 
     def energy(self) -> dict[str, Cost]:
-        """Per command and bit; rows and refreshes at the plain die's prices."""
+        """Per command and bit; rows at the plain die's price. Refresh is in the DRAM device's static power."""
         die = prices(self.standard.dram or load_standard(DEFAULT_DIE))
-        rows = {"activate": (die.activate_pj, "one row of one bank"), "refresh": (die.refresh_all_pj, "one die")}
-        table = {name: Cost(pj, "pJ", f"{what}: {die.source}", (0.5 * pj, 2 * pj)) for name, (pj, what) in rows.items()}
+        row_pj = die.activate_pj
+        table = {"activate": Cost(row_pj, "pJ", f"one row of one bank: {die.source}", (0.5 * row_pj, 2 * row_pj))}
         table |= ENERGY | aau.ENERGY | {"gtsu_switch": gtsu.ENERGY} | TRIP_ENERGY
         return {action: table[action] for action in self._own_actions()}
 
