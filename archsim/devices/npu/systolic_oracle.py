@@ -2,7 +2,8 @@
 
 An operand enters at the left or top edge of its row or column one cycle after its neighbour, moves one element a cycle,
 and meets its partner on the way. Nothing is computed from closed forms: a fold ends when nothing moves any more, counts
-are words that passed the edges, and the product must come out right."""
+are words that passed the edges, and the product must come out right.
+"""
 
 from __future__ import annotations
 
