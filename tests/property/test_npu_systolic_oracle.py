@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archsim.devices.npu.systolic import DATAFLOWS, Array, multiply
+from archsim.devices.npu.systolic import DATAFLOWS, Array, fold_starts, multiply
 from archsim.devices.npu.systolic_oracle import simulate
 
 side, edge, flow = st.integers(1, 13), st.integers(1, 7), st.sampled_from(DATAFLOWS)
@@ -35,6 +35,10 @@ def test_a_link_costs_at_least_its_words_and_more_is_never_slower(dataflow, rows
     assert free.stall_cycles == 0
     assert free.length_cycles <= fast.length_cycles <= slow.length_cycles
     assert slow.length_cycles - slow.stall_cycles == free.length_cycles
+    starts = fold_starts(slow.array, m, k, n)
+    assert starts[0] == 0
+    assert (np.diff(starts) >= slow.fold_cycles).all()
+    assert slow.length_cycles >= starts[-1] + slow.fold_cycles
     # a word fetched for the folds before cycle 0 is free: those that fill a half, or one fold
     for reads in (slow.ifmap_dram_reads, slow.filter_dram_reads):
         at_once = max(1024, max(m, k, n) * max(rows, cols))

@@ -200,12 +200,14 @@ def lookahead(half, words, folds):
 
 
 @njit(cache=True)
-def fold_walk(s):
+def fold_walk(s, log):
     """Walk the folds in order.
 
     Parameters
     ----------
     s : Shape
+    log : int64[folds] or int64[0]
+        Filled with the cycles in which the folds start, where it has room.
 
     Returns
     -------
@@ -233,24 +235,28 @@ def fold_walk(s):
             result[IFMAP_DRAM] += ifmap * new_i
             result[FILTER_DRAM] += weights * new_f
             result[USED] += used_rows * used_cols
+            f = outer * inner_folds + inner
             if s.link == 0:
+                if f < log.size:
+                    log[f] = now
                 now += length
                 continue
-            f = outer * inner_folds + inner
             if f >= ahead_i and new_i:
                 ready_i = max(ready_i, starts[(f - ahead_i) % ring]) + ceil_div(ifmap, s.link)
             if f >= ahead_f and new_f:
                 ready_f = max(ready_f, starts[(f - ahead_f) % ring]) + ceil_div(weights, s.link)
             start = max(now, ready_i, ready_f)
             starts[f % ring] = start
+            if f < log.size:
+                log[f] = start
             written = max(written, start) + ceil_div(out, s.link)
             now = max(start + length, written - s.ofmap_half // s.link)
     result[LENGTH], result[STALL] = now, now - folds * length
     return result
 
 
-def multiply(array: Array, m: int, k: int, n: int) -> Systolic:
-    """Cost of [m, k] x [k, n] on an array.
+def shape_of(array: Array, m: int, k: int, n: int) -> Shape:
+    """Kernel arguments of a product.
 
     Raises
     ------
@@ -261,11 +267,31 @@ def multiply(array: Array, m: int, k: int, n: int) -> Systolic:
         _within(name, size, 1, MAX_SIDE)
     halves = [size // array.word_bytes // 2 for size in (array.ifmap_bytes, array.filter_bytes, array.ofmap_bytes)]
     shape = Shape(DATAFLOWS.index(array.dataflow), array.rows, array.cols, m, k, n, *halves, array.link_words)
-    along_rows, along_cols, _ = spatial(shape)
-    folds = int(ceil_div(along_rows, array.rows) * ceil_div(along_cols, array.cols))
+    folds = fold_count(shape)
     if folds > MAX_FOLDS:
         raise InputError(f"{m} x {k} x {n} on a {array.rows}x{array.cols} array is {folds} folds; at most {MAX_FOLDS}")
-    walked = [int(value) for value in fold_walk(shape)]
+    return shape
+
+
+def fold_count(shape: Shape) -> int:
+    """Folds of a product."""
+    along_rows, along_cols, _ = spatial(shape)
+    return int(ceil_div(along_rows, shape.rows) * ceil_div(along_cols, shape.cols))
+
+
+def fold_starts(array: Array, m: int, k: int, n: int) -> np.ndarray:
+    """Cycles int64[folds] in which the folds of a product start."""
+    shape = shape_of(array, m, k, n)
+    log = np.zeros(fold_count(shape), np.int64)
+    fold_walk(shape, log)
+    return log
+
+
+def multiply(array: Array, m: int, k: int, n: int) -> Systolic:
+    """Cost of [m, k] x [k, n] on an array; bad sizes raise InputError as in :func:`shape_of`."""
+    shape = shape_of(array, m, k, n)
+    folds, halves = fold_count(shape), (shape.ifmap_half, shape.filter_half)
+    walked = [int(value) for value in fold_walk(shape, np.empty(0, np.int64))]
     length, used, elements = walked[LENGTH], walked[USED], array.rows * array.cols
     by_os = array.dataflow == "os"
     prefetch = 0
