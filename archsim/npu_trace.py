@@ -13,7 +13,7 @@ from archsim.config import load_config
 from archsim.device import DType, OpKind, Ops, dtype_bytes, make_ops
 from archsim.devices.npu import UNPACK, Npu
 from archsim.devices.npu.policies import POLICIES
-from archsim.devices.npu.systolic import Array, Systolic, fold_starts, multiply, parse_array
+from archsim.devices.npu.systolic import Array, Systolic, fold_count, fold_starts, multiply, parse_array, shape_of
 from archsim.devices.npu.timeline import STAGES, StageTable, busy_milli, stages
 from archsim.report.stages import Slices, stage_figure, stage_perfetto
 from archsim.report.style import check_ending, save
@@ -295,7 +295,11 @@ def on_array(
     hz = float(parse(clock, "Hz"))
     if not 1e6 <= hz <= 1e12:
         raise InputError(f"clock {quote(clock)} is outside 1 MHz to 1 THz")
-    found = multiply(array, sizes["m"], sizes["k"], sizes["n"])
+    product = sizes["m"], sizes["k"], sizes["n"]
+    folds = fold_count(shape_of(array, *product))
+    if draw and folds > MAX_DRAWN_FOLDS:
+        raise InputError(f"{folds} folds are too many to draw; at most {MAX_DRAWN_FOLDS}")
+    found = multiply(array, *product)
     label = f"{shape[0]}x{shape[1]} {dataflow}"
     document = {"op": "matmul", **sizes, "dtype": word, "array": f"{shape[0]}x{shape[1]}", "dataflow": dataflow,
                 **_array_numbers(found, hz)}  # fmt: skip
@@ -357,8 +361,6 @@ def _array_numbers(found: Systolic, hz: float) -> dict[str, Any]:
 
 def _array_slices(found: Systolic, hz: float) -> Slices:
     """Fill, stream and skew of every fold, and the waits between folds."""
-    if found.folds > MAX_DRAWN_FOLDS:
-        raise InputError(f"{found.folds} folds are too many to draw; at most {MAX_DRAWN_FOLDS}")
     starts = fold_starts(found.array, found.m, found.k, found.n)
     fill = 0 if found.array.dataflow == "os" else found.array.rows
     skew = found.array.rows + found.array.cols - 2

@@ -13,6 +13,7 @@ from pathlib import Path
 from archsim.devices.dram.controller import load_memory
 from archsim.devices.dram.replay import ReplayResult, replay
 from archsim.devices.flash.replay import device_spec, run_pattern
+from archsim.devices.npu.layouts import scatter_penalty
 from archsim.devices.npu.systolic import Array, multiply
 from archsim.devices.pim.gemv import gemv
 from archsim.devices.pim.replay import replay as replay_pim
@@ -159,6 +160,19 @@ def systolic_rows() -> Iterator[Row]:
         if mode == "user":
             stalls = float(run["stall_cycles"])
             yield Row(f"{name}.stalls", SCALESIM, "cycles", stalls, found.stall_cycles, kind="reported", why=REPEATS)
+
+
+EUROSYS = "naive scatter of unpacked weights over tile order (EuroSys'26, arXiv 2509.23324), both ends of the range"
+
+
+def layout_rows() -> Iterator[Row]:
+    """How much longer unpacking into tiles takes when each word is scattered, as 4-byte and 2-byte words."""
+    for name, published, word_bytes in (("low", 9.65, 4), ("high", 19.0, 2)):
+        found = scatter_penalty("q4_0_rows", "hmx_weight", word_bytes)
+        why = (
+            f"words of {word_bytes} bytes here; the published range is over matrices, so which end is which is a guess"
+        )
+        yield Row(f"npu.layout.scatter.{name}", EUROSYS, "x", published, found, 1.0, kind="reported", why=why)
 
 
 def _words(run: dict[str, str], memory: str) -> float:

@@ -13,6 +13,7 @@ from archsim.devices.npu.timeline import (
     DMA,
     HMX,
     OUTPUT,
+    POLICY_STAGES,
     STAGES,
     StageTable,
     busy_milli,
@@ -116,6 +117,18 @@ def test_other_operators_end_with_their_row(op, sizes, stage, policy):
     assert busy_milli(table)["dma"] == 0 or not resident
     if op == "attention":
         assert (busy_milli(table)["hmx"] > 0) == (policy == "static_graph")
+
+
+def test_a_walk_for_a_policy_is_one_entry(monkeypatch):
+    mine = StageTable(*(np.array([value]) for value in (HMX, 0, 5000, 0)))
+    device = npu(policy_one="gemv")
+    ops = build_op("matmul", {"m": 1, "k": 64, "n": 64}, DType.Q4_0)
+    rows = device.lower(ops)
+    assert (stages(device, ops, rows, "gemv").tile == -1).all()
+    monkeypatch.setitem(POLICY_STAGES, "gemv", lambda npu, ops: mine)
+    assert stages(device, ops, rows, "gemv") is mine
+    monkeypatch.setitem(POLICY_STAGES, "gemv", lambda npu, ops: None)
+    assert (stages(device, ops, rows, "gemv").tile == -1).all()
 
 
 def test_busy_time_counts_overlaps_once():
