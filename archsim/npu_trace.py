@@ -360,7 +360,7 @@ def _array_numbers(found: Systolic, hz: float) -> dict[str, Any]:
 
 
 def _array_slices(found: Systolic, hz: float) -> Slices:
-    """Fill, stream and skew of every fold, and the waits between folds."""
+    """Fill, stream and skew of every fold, the waits between folds, and the last wait for room for results."""
     starts = fold_starts(found.array, found.m, found.k, found.n)
     fill = 0 if found.array.dataflow == "os" else found.array.rows
     skew = found.array.rows + found.array.cols - 2
@@ -372,6 +372,8 @@ def _array_slices(found: Systolic, hz: float) -> Slices:
         np.concatenate(parts)
         for parts in zip(*((np.full(found.folds, i), a, b, number) for i, (a, b) in enumerate(edges)))
     ]
+    last = (0, int(ends[-1]), found.length_cycles, found.folds - 1)
+    columns = [np.append(column, value) for column, value in zip(columns, last)]
     kept = columns[2] > columns[1]
     track, start, end, piece = (column[kept] for column in columns)
     ps = PS_PER_S / hz

@@ -123,7 +123,7 @@ def test_a_conversion_is_the_sum_of_its_parts():
 
 
 def test_the_penalty_of_scattering_lies_where_it_was_measured():
-    """EuroSys'26 (arXiv 2509.23324): 9.65 to 19.0 times over matrices; here words of 4 and of 2 bytes, nothing fitted."""
+    """EuroSys'26 (arXiv 2509.23324): 9.65 to 19.0 times over matrices; words of 4 and 2 bytes, nothing fitted."""
     low, high = scatter_penalty("q4_0_rows", "hmx_weight", 4), scatter_penalty("q4_0_rows", "hmx_weight", 2)
     assert low == pytest.approx((3.32 - 1 + 32) / 3.32)
     assert high == pytest.approx((3.32 - 1 + 64) / 3.32)
