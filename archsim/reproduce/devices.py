@@ -135,7 +135,7 @@ def flash_rows() -> Iterator[Row]:
 
 
 SCALESIM = "SCALE-Sim v3 (3.0.0), matrix products on systolic arrays"
-REPEATS = "the reference fetches weights again that its SRAM holds, and waits for them"
+REPEATS = "the reference fetches again what its SRAM could hold, and waits for it"
 
 
 def systolic_rows() -> Iterator[Row]:
@@ -146,8 +146,9 @@ def systolic_rows() -> Iterator[Row]:
         sizes = {f"{part}_bytes": 1024 * int(run[f"{part}_kb"] or 512) for part in ("ifmap", "filter", "ofmap")}
         array = Array(rows, cols, run["dataflow"], link_words=int(run["link_words"]), **sizes)
         found = multiply(array, m, k, n)
-        mode = run["bw_mode"].lower()
-        name = f"npu.scalesim.{run['dataflow']}.{rows}x{cols}.{mode}.{m}x{k}x{n}"
+        limited = run["bw_mode"] == "USER"
+        memory = f"{run['ifmap_kb'] or 512}kb" + (f".{run['link_words']}words" if limited else "")
+        name = f"npu.scalesim.{run['dataflow']}.{rows}x{cols}.{memory}.{m}x{k}x{n}"
         cycles, null = found.scalesim_cycles - found.stall_cycles, -(-m * k * n // (rows * cols))
         published = float(run["compute_cycles"])
         yield Row(f"{name}.cycles", SCALESIM, "cycles", published, cycles, null, tolerance=0.0)
@@ -157,7 +158,7 @@ def systolic_rows() -> Iterator[Row]:
         yield Row(f"{name}.sram", SCALESIM, "words", _words(run, "sram"), words, tolerance=0.0)
         traffic = found.ifmap_dram_reads + found.filter_dram_reads + found.ofmap_dram_writes
         yield Row(f"{name}.dram", SCALESIM, "words", _words(run, "dram"), traffic, kind="reported", why=REPEATS)
-        if mode == "user":
+        if limited:
             stalls = float(run["stall_cycles"])
             yield Row(f"{name}.stalls", SCALESIM, "cycles", stalls, found.stall_cycles, kind="reported", why=REPEATS)
 

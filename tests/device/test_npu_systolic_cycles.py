@@ -46,13 +46,25 @@ def test_a_slow_link_stalls_by_what_it_lacks():
     assert found.prefetch_cycles == 40  # the input: all of its 40 words fit in its half
 
 
+def test_weights_that_serve_several_folds_are_fetched_ahead_as_often_as_they_fit():
+    """Output-stationary, 8 x 4 weights a column of folds, three of them fit; each serves two folds of 8 + 4 + 4 - 2."""
+    sizes = {"ifmap_bytes": 1 << 20, "filter_bytes": 2 * 3 * 32, "ofmap_bytes": 1 << 20}
+    found = multiply(Array(4, 4, "os", link_words=1, **sizes), 8, 8, 16)
+    # the fourth is fetched from the start of the first fold on, 32 cycles; it is wanted after 6 folds of 14
+    assert (found.folds, found.fold_cycles, found.stall_cycles) == (8, 14, 0)
+    # one fits: the next is fetched from the start of its first fold on, which ends 28 cycles later: a wait of 4
+    sizes["filter_bytes"] = 2 * 32
+    found = multiply(Array(4, 4, "os", link_words=1, **sizes), 8, 8, 16)
+    assert found.stall_cycles == 3 * 4
+
+
 def test_results_that_cannot_leave_stall():
-    """64 results a fold of 8 + 8 + 8 - 2 = 22 cycles, one leaves a cycle, 64 fit: 64 a fold but for the last."""
+    """64 results a fold of 8 + 8 + 8 - 2 = 22 cycles, one leaves a cycle, 128 fit: 64 a fold but for two."""
     sizes = {"ifmap_bytes": 1 << 20, "filter_bytes": 1 << 20, "ofmap_bytes": 128}
     found = multiply(Array(8, 8, "os", link_words=1 << 10, **sizes), 8, 8, 80)
     assert found.stall_cycles == 0
     found = multiply(Array(8, 8, "os", link_words=1, **sizes), 8, 8, 80)
-    assert found.length_cycles == 10 * 64 - 64
+    assert found.length_cycles == 10 * 64 - 128
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ more.
 
 Memory: each operand has an SRAM of two halves, one in use, one for words to come, and a link of its own to DRAM. Words
 are fetched once as long as all that is read until they are wanted again fits in a half, and again in each round if not;
-results, partial sums included, are written through. Before cycle 0 a half is filled. A fold starts when its words are
-there, the fetch of a fold starts when the folds that fill a half before it have started. See :func:`fold_walk`.
+results, partial sums included, are written through and may wait in both halves. Before cycle 0 a half is filled. A fold
+starts when its words are there; a fetch starts when the folds have started that the fetches filling a half before it
+were for. See :func:`fold_walk`.
 
 Conventions of SCALE-Sim (arXiv 1811.02883, arXiv 2504.15377; the reference of the tests): it numbers cycles from 0 and
 reports the last number, one less than the length (its issue 125), and its counter of ``os`` results adds
@@ -221,9 +222,10 @@ def fold_walk(s, log):
     folds, length = inner_folds * outer_folds, fold_length(s)
     full = fold_words(s, 0, 0, min(s.rows, along_rows), min(s.cols, along_cols))
     ahead_i, ahead_f = lookahead(s.ifmap_half, full[0], folds), lookahead(s.filter_half, full[1], folds)
-    ring = max(ahead_i, ahead_f)
-    starts = np.zeros(ring if s.link > 0 else 1, np.int64)
-    now, ready_i, ready_f, written = 0, 0, 0, 0
+    limited = int(s.link > 0)
+    # starts of the folds that the last fetches were for
+    ring_i, ring_f = np.zeros(ahead_i * limited, np.int64), np.zeros(ahead_f * limited, np.int64)
+    now, ready_i, ready_f, written, fetch_i, fetch_f = 0, 0, 0, 0, 0, 0
     for outer in range(outer_folds):
         used_cols = min(s.cols, along_cols - outer * s.cols)
         for inner in range(inner_folds):
@@ -235,22 +237,24 @@ def fold_walk(s, log):
             result[IFMAP_DRAM] += ifmap * new_i
             result[FILTER_DRAM] += weights * new_f
             result[USED] += used_rows * used_cols
-            f = outer * inner_folds + inner
-            if s.link == 0:
-                if f < log.size:
-                    log[f] = now
-                now += length
-                continue
-            if f >= ahead_i and new_i:
-                ready_i = max(ready_i, starts[(f - ahead_i) % ring]) + ceil_div(ifmap, s.link)
-            if f >= ahead_f and new_f:
-                ready_f = max(ready_f, starts[(f - ahead_f) % ring]) + ceil_div(weights, s.link)
-            start = max(now, ready_i, ready_f)
-            starts[f % ring] = start
+            start, f = now, outer * inner_folds + inner
+            if limited:
+                if new_i and fetch_i >= ahead_i:
+                    ready_i = max(ready_i, ring_i[fetch_i % ahead_i]) + ceil_div(ifmap, s.link)
+                if new_f and fetch_f >= ahead_f:
+                    ready_f = max(ready_f, ring_f[fetch_f % ahead_f]) + ceil_div(weights, s.link)
+                start = max(now, ready_i, ready_f)
+                if new_i:
+                    ring_i[fetch_i % ahead_i] = start
+                if new_f:
+                    ring_f[fetch_f % ahead_f] = start
+                fetch_i, fetch_f = fetch_i + new_i, fetch_f + new_f
+                written = max(written, start) + ceil_div(out, s.link)
             if f < log.size:
                 log[f] = start
-            written = max(written, start) + ceil_div(out, s.link)
-            now = max(start + length, written - s.ofmap_half // s.link)
+            now = start + length
+            if limited:
+                now = max(now, written - 2 * s.ofmap_half // s.link)
     result[LENGTH], result[STALL] = now, now - folds * length
     return result
 
