@@ -192,7 +192,7 @@ def run(
         check_target(target, resolved.digest)
     system, schedule, job = build_job(resolved)
     described = system.describe(job.store_levels())
-    described["stores"] += job.rings
+    described["stores"] += job.stores
     sim = declare(described, log="full" if trace == "full" else "tasks")
     job.bind(sim, progress)
     began = time.process_time()
