@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from archsim.cli import print_json, say
+from archsim.explain_commands import register as register_explain
 from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
 
@@ -30,6 +31,7 @@ import_app = typer.Typer(help="Make archsim files from other tools' files.", no_
 app.add_typer(import_app, name="import")
 app.add_typer(trace_app, name="trace")
 register_sweeps(app)
+register_explain(app)
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,40}")
 
