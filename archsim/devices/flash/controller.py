@@ -13,7 +13,7 @@ from numba import njit
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import plane_of
 from archsim.devices.flash.collection import block_idle, rewrite
-from archsim.devices.flash.host import send_message
+from archsim.devices.flash.host import delivered, send_message
 from archsim.devices.flash.memory import append, at, bits, drop_transaction, new_transaction, oldest, put, remove, take
 from archsim.devices.flash.nand import ask_all
 from archsim.devices.flash.translation import erased, locate, locate_read, moved, segment_arrived
@@ -22,7 +22,7 @@ from archsim.devices.flash.translation import erased, locate, locate_read, moved
 @njit(cache=True)
 def at_device(m):
     """Deliver a message to the device; returns the request that is complete there, or -1."""
-    message = take(m, k.RING_DOWN)
+    message = delivered(m, k.DOWN_LINK, k.DOWN)
     kind, request = message & 7, message >> 3
     answer = -1
     if kind == k.M_BELL:
@@ -36,11 +36,11 @@ def at_device(m):
         if not m[request + k.S_WRITE]:
             return request
         answer = request << 3 | k.M_WRITE_FETCH
-    elif kind == k.M_WRITE_DATA:
+    else:
         return request
     if answer < 0:
         return -1
-    send_message(m, k.UP, answer)
+    send_message(m, k.UP_LINK, k.UP, answer)
     return -1
 
 
@@ -201,19 +201,19 @@ def request_done(m, request):
     m[k.IN_DEVICE] -= 1
     m[request + k.R_HEAD] = m[k.TAKEN]
     if not m[request + k.S_WRITE] and not m[k.K_DATA_BY_PAGE]:
-        send_message(m, k.UP, request << 3 | k.M_READ_DATA)
+        send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_READ_DATA)
     if m[k.DEVICE_HEAD] != m[k.DEVICE_TAIL]:
         m[k.IN_DEVICE] += 1
         m[k.DEVICE_HEAD] += 1
-        send_message(m, k.UP, k.M_FETCH)
-    send_message(m, k.UP, request << 3 | k.M_COMPLETION)
+        send_message(m, k.UP_LINK, k.UP, k.M_FETCH)
+    send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_COMPLETION)
 
 
 @njit(cache=True)
 def page_served(m, request):
     """One page of a request is done."""
     if m[k.K_DATA_BY_PAGE] and not m[request + k.S_WRITE]:
-        send_message(m, k.UP, request << 3 | k.M_READ_DATA)
+        send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_READ_DATA)
     m[request + k.R_LEFT] -= 1
     if m[request + k.R_LEFT] == 0:
         request_done(m, request)

@@ -16,13 +16,17 @@ from archsim.devices.flash.memory import append, at, remove
 
 
 @njit(cache=True)
-def gather(m, ends, unit, die, page, mask):
-    """Move entries of a queue that can share a command to the chip; returns the planes taken so far."""
+def gather(m, ends, unit, key, mask):
+    """Move entries of a queue that can share a command to the chip; returns the planes taken so far.
+
+    All but the first must have the `key`, die and page; the first may have another page, when the oldest entry, whose
+    key that is, is not ready.
+    """
     tr = m[ends]
-    while tr >= 0:
+    while tr >= 0 and mask != m[k.Z_ALL_PLANES]:
         after = m[tr + k.T_NEXT]
-        fits = m[tr + k.T_DIE] == die and not mask & m[tr + k.T_BIT] and m[tr + k.T_READY]
-        if fits and (mask == 0 or m[tr + k.T_PAGE] == page):
+        fits = m[tr + k.T_KEY] == key or (mask == 0 and m[tr + k.T_KEY] >> k.PAGE_BITS == key >> k.PAGE_BITS)
+        if fits and not mask & m[tr + k.T_BIT] and m[tr + k.T_READY]:
             mask |= m[tr + k.T_BIT]
             remove(m, ends, tr)
             append(m, unit + k.U_HEAD, tr)
@@ -116,12 +120,11 @@ def ask_channel(m, channel):
         queues = choose_queues(m, unit)
         if queues < 0:
             continue
-        head = m[unit + (queues >> 8)]
-        die, page = m[head + k.T_DIE], m[head + k.T_PAGE]
+        key = m[m[unit + (queues >> 8)] + k.T_KEY]
         m[unit + k.U_HEAD] = m[unit + k.U_TAIL] = -1
-        mask = gather(m, unit + (queues >> 8), unit, die, page, 0)
+        mask = gather(m, unit + (queues >> 8), unit, key, 0)
         if queues & 255:
-            gather(m, unit + (queues & 255), unit, die, page, mask)
+            gather(m, unit + (queues & 255), unit, key, mask)
         if m[unit + k.U_HEAD] >= 0:
             send(m, unit)
             return

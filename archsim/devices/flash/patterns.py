@@ -15,7 +15,7 @@ from archsim.units import InputError, quote, suggest
 
 PATTERNS = ("rand_read", "seq_read", "rand_write", "seq_write", "mixed:READSHARE")
 #: Requests handed to the kernel at a time.
-STRETCH = 1 << 13
+STRETCH = 1 << 11
 _MIXED = re.compile(r"mixed:(\d+(?:\.\d*)?|\.\d+)(%?)")
 SEED_MAX = (1 << 31) - 2
 REQUEST_MAX_BYTES = 1 << 25

@@ -16,16 +16,17 @@ from archsim.config import load_part
 from archsim.config.checking import check_model
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import fill
-from archsim.devices.flash.geometry import SECTOR_BYTES, Config, SsdSpec, message_ns, tables
+from archsim.devices.flash.geometry import SECTOR_BYTES, SsdSpec, tables
 from archsim.devices.flash.memory import allocate, at
 from archsim.devices.flash.patterns import STRETCH, parse_pattern, pattern_requests
 from archsim.devices.flash.random import start_state
 from archsim.devices.flash.readers import SECTORS_MAX, open_trace
+from archsim.devices.flash.source import feed
 from archsim.devices.flash.ssd import run
 from archsim.units import InputError, quote, suggest
 
 #: Responses the kernel keeps before handing them over.
-RESPONSES = 1 << 16
+RESPONSES = 1 << 14
 #: The reference's generator starts here.
 START_NS = 1
 #: Seed of the random choice of blocks to collect.
@@ -117,9 +118,9 @@ def simulate(spec: SsdSpec, source: Iterable[np.ndarray], drive: Drive, largest_
     """
     started = time.process_time()
     config, lookup = tables(spec, drive.core, drive.hot)
-    stretches = iter(source)
+    stretches = (rows[i : i + STRETCH] for rows in source for i in range(0, len(rows), STRETCH))
     first = next(stretches, None)
-    if first is None or not len(first):
+    if first is None:
         raise InputError("there are no requests to run")
     m = allocate(
         spec,
@@ -135,54 +136,33 @@ def simulate(spec: SsdSpec, source: Iterable[np.ndarray], drive: Drive, largest_
         fill(m, min(spec.logical_pages, drive.filled_bytes // spec.page_bytes))
     at(m, k.ARRIVE, int(first[0, k.S_TIME]) if drive.depth == 0 else START_NS)
     responses: list[np.ndarray] = []
-    asked = _feed(m, config, first)
+    asked = len(first)
+    feed(m, first)
     while True:
+        wanted = 2 if m[k.STARTED] else drive.depth + 2
+        while not m[k.FINAL] and m[k.LENGTH] - m[k.CURSOR] < wanted:
+            fresh = next(stretches, None)
+            if fresh is None:
+                m[k.FINAL] = 1
+            else:
+                feed(m, fresh)
+                asked += len(fresh)
+        m[k.OUT] = m[k.PAUSE] = 0
         run(m)
         responses.append(m[m[k.A_OUT] :][: m[k.OUT]] >> 1)
-        full, m[k.OUT] = m[k.OUT] == RESPONSES, 0
-        if m[k.FINAL] and not full:
+        if not m[k.PAUSE]:
             break
-        if not full:
-            asked += _feed(m, config, next(stretches, None))
     if m[k.SERVED] != asked:
         left = asked - m[k.SERVED]
         raise FlashStuckError(f"flash: {left} of {asked} requests unserved at {m[k.NOW]} ns and nothing is pending")
     return Run(
-        time_ns=int(m[k.NOW]),
+        time_ns=int(max(m[k.NOW], m[k.DOWN_LINK + k.L_FREE], m[k.UP_LINK + k.L_FREE])),
         responses_ns=np.concatenate(responses),
         counts=_counts(m),
         wait_ns=int(m[k.ARRIVAL_SUM]),
         cpu_s=time.process_time() - started,
         memory=m,
     )
-
-
-def _feed(m: np.ndarray, config: Config, fresh: np.ndarray | None) -> int:
-    """Hand a stretch to the kernel, behind the requests it has not taken yet; None: there are no more."""
-    if fresh is None:
-        m[k.FINAL] = 1
-        return 0
-    left = int(m[k.LENGTH] - m[k.CURSOR])
-    rest = m[m[k.A_SOURCE] + int(m[k.CURSOR]) * k.S_FIELDS :][: left * k.S_FIELDS].copy()
-    region = m[m[k.A_SOURCE] :][: (left + len(fresh)) * k.S_FIELDS].reshape(-1, k.S_FIELDS)
-    region[:left] = rest.reshape(-1, k.S_FIELDS)
-    rows = region[left : left + len(fresh)]
-    rows[:, :4] = fresh
-    sector, sectors = fresh[:, k.S_SECTOR], fresh[:, k.S_SECTORS]
-    rows[:, k.R_FIRST] = sector // config.sectors
-    last = (sector + sectors - 1) // config.sectors
-    rows[:, k.R_PAGES] = last - rows[:, k.R_FIRST] + 1
-    rows[:, k.R_RESIDUE] = rows[:, k.R_FIRST] % config.total_planes
-    rows[:, k.R_LINK_NS] = message_ns(sectors * SECTOR_BYTES, config)
-    if config.data_by_page:
-        reads = rows[:, k.S_WRITE] == 0
-        rows[reads, k.R_LINK_NS] = -(-rows[reads, k.R_LINK_NS] // rows[reads, k.R_PAGES])
-    rows[:, k.R_LOW] = sector - rows[:, k.R_FIRST] * config.sectors
-    rows[:, k.R_HIGH] = sector + sectors - last * config.sectors
-    # Reading the mapping of the whole stretch at once brings it into the processor's cache while the reads overlap.
-    m[m[k.A_MAP] + 2 * rows[:, k.R_FIRST]].max()
-    m[k.CURSOR], m[k.LENGTH] = 0, left + len(fresh)
-    return len(fresh)
 
 
 def _counts(m: np.ndarray) -> dict[str, int]:
