@@ -3,9 +3,11 @@
 ``m`` starts with scalars, then the numbers of the device (``K_``) and the starts of regions (``A_``). Everything else
 is rows; a row is named by its *handle*, the index of its first number, so ``m[handle + FIELD]`` is a field. One flat
 array and handles keep the kernels' calls down to a few registers: a tuple of arrays costs more to pass than most
-kernels do, and numba counts references of each array in each kernel that calls another. So kernels on the path of a
-read call few others (the loop over events calls them), and none divides, for that may raise: what needs a division is
-worked out before, or packed in powers of two.
+kernels do. Numba counts references of each array, with atomic instructions, in each kernel that calls one the compiler
+does not inline, or that ends in a branch. So kernels on the path of a read call only small ones (the loop over events
+calls them) and read ``m`` last of all, and none divides, for that may raise: what needs a division is worked out
+before, or packed in powers of two. What is usual on that path has kernels of its own, which leave the rest to the
+general ones.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ CONFIG = 64
 (A_BLOCKS, A_SEGMENTS, A_CACHED, A_BUFFERS, A_SOURCE, A_OUT, A_MAP, A_OWNER) = range(117, 125)
 (A_TRANSACTIONS, A_FREE_TRANSACTION, A_LINKS, Z_RING, Z_MASK, Z_BUFFERS, Z_OUT, Z_LOGICAL, MESSAGE_NS) = range(128, 137)
 # MESSAGE_NS + kind is the link time of messages without data of a request.
-(EVENTS_END, Z_LINK_MASK, Z_ALL_PLANES) = range(142, 145)
+(EVENTS_END, Z_LINK_MASK, Z_ALL_PLANES, Z_DIRECT) = range(142, 146)
 FIRST_REGION = 146
 
 # Rows of pending events, one for each thing that can have one: when it ends (NEVER: none), when that was begun, and its

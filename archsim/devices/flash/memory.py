@@ -103,6 +103,7 @@ def allocate(
     link = sizes[k.A_LINKS] // 2
     m[[k.Z_LINK_MASK, k.DOWN_LINK + k.L_AREA, k.UP_LINK + k.L_AREA]] = link - 1, m[k.A_LINKS], m[k.A_LINKS] + link
     m[k.EVENTS_END] = k.EVENTS + sizes[k.A_EVENTS]
+    m[k.Z_DIRECT] = config.command_ns + config.translate_ns + config.ahead + config.segment_slots == 0
     m[[k.Z_BUFFERS, k.Z_LOGICAL]] = sizes[k.A_BUFFERS] // k.H_FIELDS - 1, spec.logical_pages
     m[[k.BARRIER_HEAD, k.BARRIER_TAIL, k.LAST_END, k.F_REQUEST]] = -1
     m[k.OPEN], m[k.DEPTH] = depth == 0, depth

@@ -32,7 +32,7 @@ def feed(m, fresh):
     for number in range(left * k.S_FIELDS):
         m[given + number] = m[behind + number]
     per_page, planes = m[k.K_SECTORS], m[k.K_TOTAL_PLANES]
-    row, size, size_ns, touched = given + left * k.S_FIELDS, 0, 0, 0
+    row, size, size_ns = given + left * k.S_FIELDS, 0, 0
     for i in range(len(fresh)):
         write, sector, sectors = fresh[i, k.S_WRITE], fresh[i, k.S_SECTOR], fresh[i, k.S_SECTORS]
         first = sector // per_page
@@ -47,8 +47,10 @@ def feed(m, fresh):
         m[row + k.S_SECTORS], m[row + k.R_FIRST], m[row + k.R_PAGES] = sectors, first, last - first + 1
         m[row + k.R_RESIDUE], m[row + k.R_LINK_NS] = first % planes, link_ns
         m[row + k.R_LOW], m[row + k.R_HIGH] = low, sector + sectors - last * per_page
-        # Reading the mapping of a whole stretch brings it into the processor's cache while the reads overlap.
-        touched += m[m[k.A_MAP] + 2 * first]
         row += k.S_FIELDS
+    # Reading the mapping of a whole stretch brings it into the processor's cache while the reads overlap.
+    touched, first_field = 0, given + left * k.S_FIELDS + k.R_FIRST
+    for i in range(len(fresh)):
+        touched += m[m[k.A_MAP] + 2 * m[first_field + i * k.S_FIELDS]]
     m[k.TOUCHED] = touched
     m[k.CURSOR], m[k.LENGTH] = 0, left + len(fresh)

@@ -23,7 +23,17 @@ from archsim.devices.flash.host import (
     woken,
 )
 from archsim.devices.flash.memory import take
-from archsim.devices.flash.nand import array_read, ask_all, ask_channel, command_sent, command_taken, release, some_idle
+from archsim.devices.flash.nand import (
+    array_read,
+    ask_all,
+    ask_channel,
+    ask_for_reads,
+    command_sent,
+    command_taken,
+    release,
+    some_idle,
+)
+from archsim.devices.flash.translation import locate_reads
 
 
 @njit(cache=True)
@@ -60,19 +70,20 @@ def next_event(m):
 
     At one time the event comes first whose cause began first, and of those the one that was scheduled first.
     """
-    least, slot = k.NEVER, -1
+    least, slot = k.NEVER - 1, -1
     for other in range(k.EVENTS, m[k.EVENTS_END], k.E_FIELDS):
         end = m[other]
-        if end < least:
-            least, slot = end, other
-        elif end == least and slot >= 0:
-            sooner = m[other + k.E_START] - m[slot + k.E_START]
-            if sooner < 0 or (sooner == 0 and m[other + k.E_ORDER] < m[slot + k.E_ORDER]):
-                slot = other
+        if end > least:
+            continue
+        if end == least and slot >= 0:
+            gap = m[other + k.E_START] - m[slot + k.E_START]
+            if gap > 0 or (gap == 0 and m[other + k.E_ORDER] > m[slot + k.E_ORDER]):
+                continue
+        least, slot = end, other
     if slot >= 0:
         m[k.NOW] = least
         m[slot] = k.NEVER
-    return slot
+    return slot + 0 * m[k.NOW]
 
 
 @njit(cache=True)
@@ -118,12 +129,15 @@ def run(m):
                     page_arrived(m, channel)
             if m[k.K_COMMANDS_FIRST] and command_taken(m, channel):
                 continue
-            if release(m, channel):
+            if release(m, channel) and ask_for_reads(m, channel) < 0:
                 ask_channel(m, channel)
         elif slot == k.DOWN:
             request = at_device(m)
-            if request >= 0 and arrived(m, request) and some_idle(m):
-                ask_all(m)
+            if request >= 0:
+                located = locate_reads(m, request)
+                queued = located == m[request + k.R_PAGES] or arrived(m, request, located)
+                if queued and some_idle(m):
+                    ask_all(m)
         elif slot == k.UP:
             request = at_host(m)
             if request >= 0:
