@@ -2,7 +2,7 @@
 
 A page-level device: ``channels`` buses, each with ``chips`` that take one command at a time, of ``dies`` dies and
 ``planes`` planes. With ``independent_planes`` every plane takes its own commands (reads of one plane do not wait for
-another), and the kernel sees each plane as a chip of its own. Times are whole nanoseconds, the tick of the kernel.
+another), and the kernel sees each plane as a chip of its own; with ``independent_dies`` it sees each die so. Times are whole nanoseconds, the tick of the kernel.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ class SsdSpec(BaseModel):
         Buses, chips per bus, dies per chip, planes per die.
     independent_planes : bool
         Whether each plane takes commands of its own; otherwise a chip does one (multi-plane) command at a time.
+    independent_dies : bool
+        Whether each die takes (multi-plane) commands of its own. In the reference a chip works on one of its dies at a
+        time, so more dies only part the pages that could share a command.
     commands_first : bool
         Whether a channel that falls free takes a command before read data that wait, which keeps arrays busy; the
         reference moves data first.
@@ -101,6 +104,7 @@ class SsdSpec(BaseModel):
     dies: Annotated[PositiveInt, Field(le=16)]
     planes: Annotated[PositiveInt, Field(le=16)]
     independent_planes: bool
+    independent_dies: bool
     commands_first: bool
     data_by_page: bool
     layout: str = "CWDP"
@@ -328,7 +332,8 @@ def tables(spec: SsdSpec, core: Literal["prime", "performance", "efficiency"], h
     slow = spec.throttled_fraction if hot else 1.0
     independent = spec.independent_planes
     planes = 1 if independent else spec.planes
-    chips = spec.chips * spec.dies * spec.planes if independent else spec.chips
+    chips = spec.chips * (spec.dies if independent or spec.independent_dies else 1)
+    chips *= spec.planes if independent else 1
     threshold = max(3, int(spec.gc_threshold * spec.blocks_per_plane))
     lane = round(spec.lane_bytes_per_s * slow / 1e6)  # 1e6 bytes/s
     issue = {name: getattr(spec, f"issue_{name}_ps") for name in CORES}[core]
@@ -390,9 +395,10 @@ def _lookup(spec: SsdSpec, config: Config, rate: float) -> Tables:
     """Tables of a spec; see :class:`Tables`."""
     place = page_layout(spec)
     channel, chip, die, plane = place.T
+    if spec.independent_planes or spec.independent_dies:
+        chip, die = chip * spec.dies + die, np.zeros_like(die)
     if spec.independent_planes:
-        chip = (chip * spec.dies + die) * spec.planes + plane
-        die, plane = np.zeros_like(die), np.zeros_like(plane)
+        chip, plane = chip * spec.planes + plane, np.zeros_like(plane)
     further = np.maximum(np.arange(config.planes + 1, dtype=np.int64) - 1, 0)
     array = [ns(spec.read_ps[page_type(spec, page)]) + config.ready_ns for page in range(spec.pages_per_block)]
     data = [_data_ns(count * SECTOR_BYTES, rate) for count in range(spec.sectors_per_page + 1)]
