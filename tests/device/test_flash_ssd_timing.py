@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from archsim.devices.flash import columns as k
-from archsim.devices.flash.geometry import Config, page_layout, page_type, tables
+from archsim.devices.flash.geometry import page_layout, page_type
 from archsim.devices.flash.replay import SPECS, Drive, device_names, device_spec, simulate
+from archsim.devices.flash.tables import Config, tables
 from archsim.units import InputError
 
 ONE = device_spec("ufs_2ch_1chip_2die_4pl")

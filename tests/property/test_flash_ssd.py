@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archsim.devices.flash import columns as k
-from archsim.devices.flash.geometry import tables
 from archsim.devices.flash.memory import rows as rows_of
 from archsim.devices.flash.oracle import Oracle
 from archsim.devices.flash.random import start_state
 from archsim.devices.flash.replay import COLLECT_SEED, Drive, device_spec, run_pattern, simulate
+from archsim.devices.flash.tables import tables
 
 REFERENCE = device_spec("ufs_2ch_2chip_2die_4pl")
 PHONE = device_spec("ufs_4_0")
@@ -132,7 +132,6 @@ def test_filled_device_is_mapped_in_order():
     ("base", "fields"), [(REFERENCE, ("channels", "chips")), (PHONE, ("channels", "dies"))], ids=["reference", "phone"]
 )
 def test_reads_are_not_slower_with_more_hardware_or_depth(base, fields, pattern, size):
-
     def time_ns(spec, depth):
         return run_pattern(spec, pattern, size, 6000, depth=depth, span_bytes=10**9).time_ns
 

@@ -28,7 +28,7 @@ STREAM = 48  # six numbers: the random stream of garbage collection
 DOWN_LINK, UP_LINK, TOUCHED = 54, 58, 62
 L_HEAD, L_TAIL, L_FREE, L_AREA = range(4)
 
-# Numbers of the device, in the order of geometry.Config.
+# Numbers of the device, in the order of tables.Config.
 CONFIG = 64
 (K_CHANNELS, K_CHIPS, K_PLANES, K_UNITS, K_TOTAL_PLANES, K_SECTORS, K_PAGES_PER_BLOCK, K_BLOCKS) = range(64, 72)
 (K_READY_NS, K_PROGRAM_NS, K_ERASE_NS, K_LANES, K_LINK_NUM, K_LINK_DEN, K_PACKET, K_OVERHEAD) = range(72, 80)

@@ -10,10 +10,14 @@ import numpy as np
 from numba import njit
 
 from archsim.devices.flash import columns as k
-from archsim.devices.flash.geometry import Config, SsdSpec, Tables
+from archsim.devices.flash.geometry import SsdSpec
+from archsim.devices.flash.tables import Config, Tables
+from archsim.units import InputError
 
 #: Requests of a trace that may wait for the submission queue; one more enters when another leaves.
 BACKLOG = 1 << 16
+#: Most bytes of a device's state.
+MEMORY_MAX = 1 << 32
 
 
 def power_of_two(least: int) -> int:
@@ -92,6 +96,11 @@ def allocate(
     sizes = _sizes(spec, config, depth, stretch, out, largest_pages)
     sizes |= {k.A_READ_NS + i: table.size for i, table in enumerate(timing)}
     starts = np.cumsum([k.FIRST_REGION, *sizes.values()])
+    if starts[-1] > MEMORY_MAX // 8:
+        raise InputError(
+            f"a device of {spec.logical_pages} pages needs {starts[-1] * 8 / 2**30:.3g} GiB of memory to simulate; at "
+            f"most {MEMORY_MAX >> 30} GiB are used: give it fewer or smaller planes"
+        )
     m = np.zeros(starts[-1], np.int64)
     m[list(sizes)] = starts[:-1]
     m[k.CONFIG : k.CONFIG + len(config)] = config

@@ -11,9 +11,10 @@ from collections import deque
 
 import numpy as np
 
-from archsim.devices.flash.geometry import SECTOR_BYTES, message_ns
+from archsim.devices.flash.geometry import SECTOR_BYTES
 from archsim.devices.flash.oracle_chips import Page, Request
 from archsim.devices.flash.oracle_pages import Pages
+from archsim.devices.flash.tables import message_ns
 
 
 class Oracle(Pages):

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from archsim.devices.flash.geometry import Config, SsdSpec, Tables
+from archsim.devices.flash.geometry import SsdSpec
+from archsim.devices.flash.tables import Config, Tables
 
 READS = ("read", "update", "gc_read", "map_read", "ahead")
 

@@ -16,13 +16,14 @@ from archsim.config import load_part
 from archsim.config.checking import check_model
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import fill
-from archsim.devices.flash.geometry import SECTOR_BYTES, SsdSpec, tables
+from archsim.devices.flash.geometry import CORES, SECTOR_BYTES, SsdSpec
 from archsim.devices.flash.memory import allocate, at
 from archsim.devices.flash.patterns import STRETCH, parse_pattern, pattern_requests
 from archsim.devices.flash.random import start_state
 from archsim.devices.flash.readers import SECTORS_MAX, open_trace
 from archsim.devices.flash.source import feed
 from archsim.devices.flash.ssd import run
+from archsim.devices.flash.tables import tables
 from archsim.units import InputError, quote, suggest
 
 #: Responses the kernel keeps before handing them over.
@@ -38,6 +39,8 @@ NS_PER_S = 10**9
 NS_PER_US = 1000
 #: Share of the device that synthetic patterns address, as in the reference.
 WORKING_SET = 0.5
+#: Most requests outstanding; a device works on far fewer at a time.
+DEPTH_MAX = 1 << 16
 #: Specs that come with archsim.
 SPECS = Path(__file__).parent / "ssds"
 
@@ -246,6 +249,7 @@ def run_pattern(
     """
     if depth < 1:
         raise InputError(f"queue depth {depth}: at least 1 is needed")
+    _check_drive(depth, core)
     last = spec.last_sector(WORKING_SET)
     if span_bytes:
         if not SECTOR_BYTES <= span_bytes <= spec.logical_sectors * SECTOR_BYTES:
@@ -255,6 +259,14 @@ def run_pattern(
         last = span_bytes // SECTOR_BYTES
     source = pattern_requests(parse_pattern(pattern), size_bytes, requests, last, seed)
     return simulate(spec, source, Drive(depth, core, hot, filled_bytes), size_bytes // SECTOR_BYTES)
+
+
+def _check_drive(depth: int, core: str) -> None:
+    """Refuse a depth that no host keeps outstanding, and an unknown class of core."""
+    if depth > DEPTH_MAX:
+        raise InputError(f"queue depth {depth}: at most {DEPTH_MAX} requests can be outstanding")
+    if core not in CORES:
+        raise InputError(f"unknown core {quote(core)}; {suggest(core, CORES)}")
 
 
 def run_trace(
@@ -278,6 +290,9 @@ def run_trace(
     tuple of Run and dict
         The dictionary tells about the trace: format, lines skipped, addresses wrapped.
     """
+    if depth < 0:
+        raise InputError(f"queue depth {depth}: at least 1 is needed, or 0 for the trace's own times")
+    _check_drive(depth, core)
     trace = open_trace(path, format, unit, action)
     wrapped = [0]
     source = _within(trace.stretches(), spec.logical_sectors, wrapped)

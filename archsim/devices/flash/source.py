@@ -10,7 +10,7 @@ from archsim.devices.flash.geometry import SECTOR_BYTES
 
 @njit(cache=True)
 def message_ns(m, sectors):
-    """Link time of a message with the data of so many sectors, see :func:`geometry.message_ns`."""
+    """Link time of a message with the data of so many sectors, see :func:`archsim.devices.flash.tables.message_ns`."""
     size = sectors * SECTOR_BYTES
     wire = size + m[k.K_OVERHEAD] * -(-size // m[k.K_PACKET])
     return -(-wire // m[k.K_LANES]) * m[k.K_LINK_NUM] // m[k.K_LINK_DEN]
