@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from archsim.config import load_part
-from archsim.config.checking import check_model
+from archsim.config.checking import Row, check_model
+from archsim.config.files import Part
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import fill
 from archsim.devices.flash.geometry import CORES, SECTOR_BYTES, SsdSpec
@@ -208,6 +209,18 @@ def device_spec(name_or_path: str | Path) -> SsdSpec:
     InputError
         When there is none, or the file does not fit :class:`SsdSpec`.
     """
+    part = _device_part(name_or_path)
+    check_model(SsdSpec, part.section, sourced=True)
+    return SsdSpec.model_validate_json(json.dumps(part.section.values), strict=True)
+
+
+def device_rows(name_or_path: str | Path) -> list[Row]:
+    """Values of a device with units, sources and ranges; errors as :func:`device_spec`."""
+    return list(check_model(SsdSpec, _device_part(name_or_path).section, sourced=True).rows)
+
+
+def _device_part(name_or_path: str | Path) -> Part:
+    """Part file of a device by name or path."""
     text = str(name_or_path)
     if "/" not in text and not text.endswith((".yaml", ".yml")):
         if text not in device_names():
@@ -216,8 +229,7 @@ def device_spec(name_or_path: str | Path) -> SsdSpec:
     part = load_part(text)
     if part.device != DEVICE:
         raise InputError(f"{text}: is a part for {quote(part.device)}, not for {quote(DEVICE)}")
-    check_model(SsdSpec, part.section, sourced=True)
-    return SsdSpec.model_validate_json(json.dumps(part.section.values), strict=True)
+    return part
 
 
 def run_pattern(
