@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from archsim import registry, units
 from archsim.config import InputError, check_file, check_name, describe, load_config, names, resolve_schedule
+from archsim.config.checking import Row
 from archsim.config.layers import stated_kind
 from archsim.config.reading import read
 from archsim.config.setting import SET_SOURCE
+from archsim.datafiles import file_line, file_names, file_rows
 from archsim.system import System
 from archsim.units import suggest
 
@@ -25,7 +27,14 @@ KINDS = {
     "schedules": "schedule",
     "devices": "device",
     "streams": "stream",
+    "flash_devices": "flash_device",
+    "pim_devices": "pim_device",
+    "standards": "standard",
+    "controllers": "controller",
 }
+#: Kinds whose files belong to a device that runs alone (``archsim trace``).
+_FILES = ("flash_device", "pim_device", "standard", "controller")
+_SHOWN = ("system", "part", "model", "run", "schedule", *_FILES)
 _CONFIG = ("system", "part", "model", "run", "sweep")
 
 
@@ -41,9 +50,11 @@ def catalogue(kind: str) -> list[dict[str, str]]:
     if single not in KINDS.values():
         raise InputError(f"cannot list {units.quote(kind)}; {suggest(kind, KINDS)}")
     if single in _CONFIG:
-        return [{"name": name, "what": _config_line_or_fault(single, name)} for name in names(single)]
+        return [{"name": name, "what": _or_fault(_config_line, single, name)} for name in names(single)]
     if single == "stream":
         return _streams()
+    if single in _FILES:
+        return [{"name": name, "what": _or_fault(file_line, single, name)} for name in file_names(single)]
     return [{"name": name, "what": _first_line(registry.get(single, name))} for name in registry.names(single)]
 
 
@@ -68,10 +79,10 @@ def _first_line(item: Any) -> str:
     return (item.__doc__ or "").strip().splitlines()[0]
 
 
-def _config_line_or_fault(kind: str, name: str) -> str:
+def _or_fault(line: Callable[[str, str], str], kind: str, name: str) -> str:
     """Line of a file, or what is wrong with it: one broken file must not hide the others."""
     try:
-        return _config_line(kind, name)
+        return line(kind, name)
     except InputError as error:
         return f"cannot be used: {error.message}"
 
@@ -104,15 +115,14 @@ def show_thing(kind: str, name: str, sets: Iterable[str] = ()) -> dict[str, Any]
     single = KINDS.get(kind, kind)
     if single == "schedule":
         return _show_schedule(name, sets)
-    if single not in ("system", "part", "model", "run"):
-        raise InputError(
-            f"cannot show {units.quote(kind)}; {suggest(kind, ('system', 'part', 'model', 'run', 'schedule'))}"
-        )
+    if single not in _SHOWN:
+        raise InputError(f"cannot show {units.quote(kind)}; known: {', '.join(sorted(_SHOWN))}")
+    if single in _FILES:
+        if list(sets):
+            raise InputError(f"--set does not apply to a {single.replace('_', ' ')}; give a file of your own instead")
+        return {"kind": single, "name": name, "values": _values(file_rows(single, name))}
     resolved = load_config(single, name, sets)
-    values = [
-        {"path": row.path, "value": row.value, "unit": row.unit, "range": _range(row.range), "source": row.source}
-        for row in describe(resolved)
-    ]
+    values = _values(describe(resolved))
     document: dict[str, Any] = {"kind": single, "name": resolved.name, "values": values}
     if single == "model":
         from archsim.workload.model import ModelSpec, summary
@@ -121,6 +131,14 @@ def show_thing(kind: str, name: str, sets: Iterable[str] = ()) -> dict[str, Any]
         document["summary"] = sizes
         document["tables"] = {"Sizes": _flat_rows(sizes)}
     return document
+
+
+def _values(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Rows as ``archsim show`` prints them."""
+    return [
+        {"path": row.path, "value": row.value, "unit": row.unit, "range": _range(row.range), "source": row.source}
+        for row in rows
+    ]
 
 
 def _range(bounds: tuple[float, float] | None) -> str | None:

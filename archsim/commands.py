@@ -201,7 +201,9 @@ def check(
 
 @app.command("list")
 def list_(
-    kind: Annotated[str, typer.Argument(help="systems | parts | models | runs | schedules | devices | streams")],
+    kind: Annotated[
+        str, typer.Argument(help="systems | parts | models | runs | schedules | devices | streams | standards | ...")
+    ],
     as_json: Json = False,
 ) -> None:
     """List what there is of a kind."""
@@ -218,7 +220,7 @@ def list_(
 
 @app.command()
 def show(
-    kind: Annotated[str, typer.Argument(help="system | part | model | run | schedule")],
+    kind: Annotated[str, typer.Argument(help="system | part | model | run | schedule | standard | flash_device | ...")],
     name: Annotated[str, typer.Argument(help="Its name, or a file.")],
     sources: Annotated[bool, typer.Option("--sources", help="Print where each number comes from.")] = False,
     sets: Sets = None,

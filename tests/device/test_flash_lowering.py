@@ -19,6 +19,14 @@ SPEC = {
     "issue_efficiency_ps": 4_000_000,
     "issue_core": "prime",
     "page_latency_ps": 50_000_000,
+    "prime_hz": 3.0e9,
+    "performance_hz": 2.5e9,
+    "efficiency_hz": 2.0e9,
+    "start_ps": 100_000_000,
+    "ahead_ps": 60_000_000,
+    "page_transfer_ps": 8_000_000,
+    "state": "cool",
+    "hot_fraction": 0.5,
     "translation_span_bytes": 1 << 27,
     "translation_miss_ps": 1_000_000,
     "page_bytes": 16384,
@@ -45,9 +53,9 @@ def flow_ps(rows):
 
 def test_sequential_load_by_hand():
     rows = flash().lower(make_ops([load(1_000_000)]))
-    # 16 requests of 64 KiB: 16 x 8 us, and 1 MB at 4 GB/s = 250 us
-    assert flow_ps(rows)[0] == pytest.approx(128_000_000 + 250_000_000, rel=1e-6)
-    assert rows.lead.tolist() == [58_000_000]
+    # 16 requests of 64 KiB: 15 x 8 us, 60 us until pages are read ahead, and 1 MB at 4 GB/s = 250 us
+    assert flow_ps(rows)[0] == pytest.approx(120_000_000 + 60_000_000 + 250_000_000, rel=1e-6)
+    assert rows.lead.tolist() == [2_000_000 + 100_000_000 + 8_000_000]
     assert rows.work.tolist() == [1_000_000 << 28]
     assert rows.pool[0].tolist() == [0, 1, 2, -1]
     assert rows.coef[0, :2].tolist() == [1 << 20, 1 << 20]
@@ -57,7 +65,25 @@ def test_sequential_load_by_hand():
 def test_issuing_core_is_drawn_for_its_share_of_the_time():
     rows = flash(issue_core="efficiency").lower(make_ops([load(1_000_000)]))
     cores = rows.coef[0, 2] * rows.cap[0] / 2**48
-    assert cores == pytest.approx(16 * 4 / 378, rel=1e-4)
+    assert cores == pytest.approx(16 * 4 / 430, rel=1e-4)
+
+
+def test_one_small_request_has_no_command_and_no_reading_ahead():
+    rows = flash().lower(make_ops([load(4096)]))
+    assert flow_ps(rows)[0] == pytest.approx(1_024_000, rel=1e-6)
+    assert rows.lead.tolist() == [2_000_000 + 100_000_000 + 2_000_000]
+
+
+def test_a_hot_device_runs_at_a_fraction_of_its_rates():
+    cool, hot = (flow_ps(flash(state=state).lower(make_ops([load(100 << 20)])))[0] for state in ("cool", "hot"))
+    assert hot - 60_000_000 == pytest.approx(2 * (cool - 60_000_000), rel=1e-5)
+    assert flash(state="hot").pools()[0].capacity == 0.5 * flash().pools()[0].capacity
+
+
+def test_the_issuing_core_burns_cycles():
+    for core, cycles in (("prime", 6000), ("performance", 7500), ("efficiency", 8000)):
+        rows = flash(issue_core=core).lower(make_ops([load(1_000_000)]))
+        assert dict(zip(rows.actions, rows.counts[0]))[f"cpu.{core}_cycle"] == 16 * cycles
 
 
 def test_random_load_by_hand():

@@ -1,12 +1,14 @@
 """Trace readers: what they take, and what they say about files that cannot be."""
 
 import gzip
+import os
 
 import numpy as np
 import pytest
 
 from archsim.devices.flash.readers import STRETCH, open_trace
 from archsim.devices.flash.replay import device_spec, result, run_pattern, run_trace
+from archsim.streams.opening import packed_traces
 from archsim.units import InputError
 
 MQSIM = "1000 0 64 8 1\n2000 0 128 16 0\n2000 0 256 8 1\n"
@@ -53,6 +55,19 @@ def test_blkparse_takes_issued_requests(tmp_path):
     assert read(write(tmp_path, BLKPARSE), action="Q") == [[0, 0, 64, 8]]
 
 
+@pytest.mark.parametrize("name", ["mqsim.trace", "fio_v2.log", "fio_v3.log", "blkparse.txt"])
+def test_samples_of_each_format_are_the_same_requests(name):
+    samples = packed_traces() / "flash" / "samples"
+    rows = read(samples / name)
+    assert rows == read(samples / "mqsim.trace")
+    assert (len(rows), sum(row[1] for row in rows), rows[1]) == (20, 3, [60000, 0, 256, 256])
+    done, about = run_trace(device_spec("ufs_4_0"), samples / name)
+    assert about["format"] == name.split("_")[0].split(".")[0]
+    assert len(done.responses_ns) == 20
+    assert done.counts["read_bytes"] == (8 * 256 + 9 * 8) * 512
+    assert done.counts["written_bytes"] == 3 * 8 * 512
+
+
 def test_gzip_and_the_stated_unit(tmp_path):
     path = write(tmp_path, gzip.compress(MQSIM.encode()), "trace.gz")
     assert [row[0] for row in read(path, unit="us")] == [0, 10**6, 10**6]
@@ -76,6 +91,11 @@ def test_long_traces_come_in_stretches(tmp_path):
         ("-5 0 64 8 1\n", {}, ":1: time -5 is negative"),
         (MQSIM + "3000 0 64 0 1\n", {}, ":4: a request of 0 sectors; it must be 1 to 65536 (32 MiB)"),
         (MQSIM + f"{10**18} 0 64 8 1\n", {}, "ns after the first request; at most"),
+        (MQSIM + f"3000 0 {2**63 - 1} 8 1\n", {}, ":4: sector 9223372036854775807 is no address"),
+        (MQSIM + f"3000 0 {2**54} 8 1\n", {}, ":4: sector 18014398509481984 is no address"),
+        (MQSIM + "\u0663000 0 64 8 1\n", {}, "is not 'time device sector sectors type' with type 0 or 1"),
+        (MQSIM + "nan 0 64 8 1\n", {}, ":4: 'nan 0 64 8 1' is not 'time device sector sectors type'"),
+        ("\0" * 5000, {}, ":1: the line is longer than 4096 characters"),
         (MQSIM, {"format": "fio"}, ":1: is not a fio iolog: it looks like an MQSim trace (format mqsim)"),
         (FIO3, {"format": "mqsim"}, ":1: is not an MQSim trace: it looks like a fio iolog (format fio)"),
         (BLKPARSE, {"format": "fio"}, ":1: is not a fio iolog: it looks like blkparse text (format blkparse)"),
@@ -139,6 +159,14 @@ def test_missing_file_and_folder(tmp_path):
         open_trace(tmp_path / "none")
     with pytest.raises(InputError, match="is a folder, not a file"):
         open_trace(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in (
+        (tmp_path / "pipe", "is a pipe"),
+        ("/dev/zero", "is a device"),
+        ("", "the path of the trace is"),
+    ):
+        with pytest.raises(InputError, match=words):
+            open_trace(path)
 
 
 def test_replay_reports_the_promised_keys_and_serves_all(tmp_path):
@@ -169,9 +197,25 @@ def test_addresses_beyond_the_device_wrap_and_are_counted(tmp_path):
         ({"seed": -1}, "seed -1 is outside 0 to"),
         ({"span_bytes": 1 << 50}, "is not within the device's"),
         ({"size_bytes": 1 << 40}, "bytes is larger than 32 MiB"),
+        ({"depth": 1 << 40}, "queue depth 1099511627776: at most 65536 requests can be outstanding"),
+        ({"requests": 10**15}, "requests of 4096 bytes are too many for one run"),
+        ({"requests": 10**7, "size_bytes": 1 << 25}, "are too many for one run"),
+        ({"core": "tiny"}, "unknown core 'tiny'"),
     ],
 )
 def test_patterns_that_cannot_be(how, message):
     arguments = {"pattern": "rand_read", "size_bytes": 4096, "requests": 10, **how}
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         run_pattern(device_spec("ufs_2ch_1chip_2die_4pl"), **arguments)
+
+
+def test_a_device_that_needs_too_much_memory_is_refused_at_once():
+    spec = device_spec("ufs_4_0").model_copy(update={"blocks_per_plane": 1 << 16, "pages_per_block": 1 << 14})
+    with pytest.raises(InputError, match="GiB of memory to simulate; at most 4 GiB are used"):
+        run_pattern(spec, "rand_read", 4096, 10)
+
+
+@pytest.mark.parametrize("depth", [-1, 1 << 20])
+def test_depths_of_a_trace_that_cannot_be(tmp_path, depth):
+    with pytest.raises(InputError, match=f"queue depth {depth}: at "):
+        run_trace(device_spec("ufs_4_0"), write(tmp_path, MQSIM), depth=depth)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from archsim.devices.flash import columns as k
-from archsim.devices.flash.geometry import Config, page_layout, page_type, tables
+from archsim.devices.flash.geometry import page_layout, page_type
 from archsim.devices.flash.replay import SPECS, Drive, device_names, device_spec, simulate
+from archsim.devices.flash.tables import Config, tables
 from archsim.units import InputError
 
 ONE = device_spec("ufs_2ch_1chip_2die_4pl")
@@ -73,6 +74,52 @@ def test_full_overwrite_reads_nothing():
 def test_completion_doorbell_delays_the_next_request():
     got, _ = responses([(0, 0, 0, 8), (0, 0, 0, 8)], depth=1)
     assert got[1] - got[0] == 5
+
+
+def test_four_planes_share_a_command():
+    whole, done = responses([(0, 0, 0, 32 * 32)])  # on each channel four planes of each of two dies, two pages of each
+    assert (done.counts["read"], done.counts["multiplane_read"], done.counts["pages_read"]) == (0, 8, 32)
+    assert whole == [LINK_IN + 4 * (290 + 3 * 650 + LSB + 4 * 8192) + 122880 + DONE]
+
+
+def test_two_planes_are_programmed_together():
+    got, done = responses([(0, 1, 0, 8 * 32)])  # on each channel two planes of each of two dies, one die at a time
+    assert (done.counts["program"], done.counts["multiplane_program"]) == (0, 4)
+    assert got == [LINK_IN + 6 + 30720 + 2 * (361 + 816 + 2 * 8192 + 400000) + DONE]
+
+
+def test_reads_take_the_time_of_the_page_type():
+    rows = [(i * 10**6, 0, 16 * 32 * i, 8) for i in range(14)]  # the pages 0 to 13 of one plane
+    extra = [0] * 6 + [10000] * 2 + [0] * 2 + [10000] * 2 + [20000] * 2
+    assert responses(rows)[0] == [LINK_IN + 290 + LSB + more + 2048 + 960 + DONE for more in extra]
+
+
+def test_a_mapping_cache_miss_reads_a_mapping_page_first():
+    spec = ONE.model_copy(update={"map_cache_bytes": 2 * ONE.map_segment_bytes})
+    segment = ONE.map_segment_bytes // 512
+    hit = LINK_IN + 290 + LSB + 8192 + 3840 + DONE
+    fetch = 290 + LSB + 2048  # 4 KiB of mapping from the chip that the page itself is on
+    # Two misses fill the cache, page 0 is used again, a third segment takes the place of the second, which then misses.
+    visits = [0, segment, 0, 2 * segment, 0, segment]
+    rows = [(i * 10**6, 0, first, 32) for i, first in enumerate(visits)]
+    got, done = responses(rows, spec=spec)
+    assert got == [hit + fetch, hit + fetch, hit, hit + fetch, hit, hit + fetch]
+    assert (done.counts["mapping_reads"], done.counts["mapping_writes"]) == (4, 0)
+
+
+def test_collection_moves_the_valid_page_and_erases():
+    small = {"channels": 1, "chips": 1, "dies": 1, "planes": 1, "blocks_per_plane": 16, "pages_per_block": 4}
+    spec = ONE.model_copy(update={**small, "overprovisioning": 0.3})
+    # Of block 0 only page 3 stays valid. The 44th write fills the 11th block: 2 of 13 free blocks are left, below 3.
+    pages = [0, 1, 2, 3, 0, 1, 2, *range(4, 41)]
+    got, done = responses([(0, 1, 32 * page, 32) for page in pages], depth=1, spec=spec)
+    one = 5 + LINK_IN + 6 + 3840 + 361 + 8192 + 400000 + DONE
+    assert got == [one - 5] + [one] * 43
+    written = 1 + sum(got) - DONE  # the last program comes before the move
+    move = 290 + LSB + 8192 + 361 + 8192 + 400000
+    assert done.time_ns == written + move + 220 + 3_500_000
+    counted = ("collections", "pages_moved", "blocks_erased", "pages_programmed", "pages_read")
+    assert [done.counts[name] for name in counted] == [1, 1, 1, 45, 1]
 
 
 def test_page_types_follow_the_stated_rule():

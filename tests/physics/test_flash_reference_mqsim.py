@@ -51,12 +51,27 @@ def test_first_random_addresses(device):
 
 
 RANDOM_ROWS = [row for row in ROWS if row["distribution"] == "RANDOM_UNIFORM"]
+IDS = [f"{row['config'][8:13]}-{row['workload']}" for row in RANDOM_ROWS]
+#: Rows whose mean over ten other seeds lies further from the reference's one seed than 4 % (reads) or 7 % (writes).
+WIDE = ("1chip-rand_read_4k_qd32", "1chip-rand_read_16k_qd32", "1chip-rand_write_4k_qd32")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", RANDOM_ROWS, ids=[f"{row['config'][8:13]}-{row['workload']}" for row in RANDOM_ROWS])
-def test_mean_over_the_next_ten_seeds_is_near_the_reference_seed(row):
-    """Holds for these ten seeds; for other ranges the one-chip rows at depth 32 lie 4.3 to 7.4 % off and miss it."""
-    reference = int(row["sim_time_ns"])
-    gains = [reference / run(row, seed).time_ns - 1 for seed in range(124, 134)]
-    assert abs(np.mean(gains)) < (0.04 if row["read_pct"] == "100" else 0.07)
+@pytest.mark.parametrize("row", RANDOM_ROWS, ids=IDS)
+def test_other_seeds_differ_from_the_reference_seed_by_how_many_pages_share_a_command(row, request):
+    """What the seed decides is how the page counts of the planes drift apart, and with it how many pages can join.
+
+    The seed of the reference has few joins (at depth 32 and one chip a channel 5523 commands, 5237 on average). At
+    depth 1 nothing can join; elsewhere the time of a command is that of the reference.
+    """
+    seeds = [first + step for first in (1, 400, 1000, 5000, 10**6) for step in range(10)]
+    done = [run(row, seed) for seed in seeds]
+    gains = np.array([int(row["sim_time_ns"]) / one.time_ns - 1 for one in done])
+    kinds = ("read", "multiplane_read", "program", "multiplane_program")
+    commands = np.array([sum(one.counts[kind] for kind in kinds) for one in done])
+    reference = sum(int(row[f"flash_{kind}_cmds"]) for kind in kinds)
+    assert abs(np.mean((1 + gains) * commands / reference) - 1) < 0.02
+    assert abs(gains.mean()) < 2.6 * gains.std()  # the seed of the reference is no outlier
+    if request.node.callspec.id not in WIDE:
+        means = gains.reshape(5, 10).mean(axis=1)
+        assert abs(means).max() < (0.04 if row["read_pct"] == "100" else 0.07)

@@ -1,5 +1,6 @@
 """Promises of the flash kernel: it equals its plain version, serves what is asked and loses no page."""
 
+import itertools
 from itertools import pairwise
 
 import numpy as np
@@ -8,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archsim.devices.flash import columns as k
-from archsim.devices.flash.geometry import tables
 from archsim.devices.flash.memory import rows as rows_of
 from archsim.devices.flash.oracle import Oracle
 from archsim.devices.flash.random import start_state
 from archsim.devices.flash.replay import COLLECT_SEED, Drive, device_spec, run_pattern, simulate
+from archsim.devices.flash.tables import tables
 
 REFERENCE = device_spec("ufs_2ch_2chip_2die_4pl")
 PHONE = device_spec("ufs_4_0")
@@ -43,6 +44,7 @@ SPECS = {
     "reference": REFERENCE.model_copy(update=SMALL),
     "reference_tiny": REFERENCE.model_copy(update=TINY),
     "phone_tiny": PHONE.model_copy(update={**PHONE_SMALL, "read_ahead_bytes": 256 * 1024}),
+    "reference_dies": REFERENCE.model_copy(update={**SMALL, "independent_dies": True}),
     "phone_grouped": PHONE.model_copy(update={**PHONE_SMALL, "independent_planes": False, "read_ahead_bytes": 0}),
 }
 
@@ -57,6 +59,7 @@ def test_kernel_equals_the_plain_version(name, data, depth):
     config, lookup = tables(spec, "prime", False)
     plain = Oracle(spec, config, lookup, depth, start_state(COLLECT_SEED))
     assert done.responses_ns.tolist() == plain.run(rows)
+    assert done.time_ns == plain.now
     assert {name: done.counts[name] for name in plain.commands} == plain.commands
     m = done.memory
     assert m[k.FREE_TRANSACTIONS] == m[k.A_MAP] - m[k.A_FREE_TRANSACTION]  # all given back
@@ -129,8 +132,6 @@ def test_filled_device_is_mapped_in_order():
     ("base", "fields"), [(REFERENCE, ("channels", "chips")), (PHONE, ("channels", "dies"))], ids=["reference", "phone"]
 )
 def test_reads_are_not_slower_with_more_hardware_or_depth(base, fields, pattern, size):
-    """Dies of the reference are left out: its chips work on one die at a time, so more dies part what could join."""
-
     def time_ns(spec, depth):
         return run_pattern(spec, pattern, size, 6000, depth=depth, span_bytes=10**9).time_ns
 
@@ -139,6 +140,38 @@ def test_reads_are_not_slower_with_more_hardware_or_depth(base, fields, pattern,
         assert all(later <= 1.01 * earlier for earlier, later in pairwise(times)), (field, times)
     times = [time_ns(base, depth) for depth in (1, 2, 4, 8, 16, 32)]
     assert all(later <= 1.01 * earlier for earlier, later in pairwise(times)), times
+
+
+@pytest.mark.parametrize("chips", [1, 2])
+@pytest.mark.parametrize("layout", ["CWDP", "CWPD"])
+def test_more_dies_are_not_slower_where_each_takes_its_own_commands(layout, chips):
+    base = REFERENCE.model_copy(update={"layout": layout, "chips": chips, "independent_dies": True})
+    for pattern, size in itertools.product(("rand_read", "seq_read"), (4096, 16384, 131072)):
+        times = [
+            run_pattern(base.model_copy(update={"dies": dies}), pattern, size, 3000, depth=16, span_bytes=10**9).time_ns
+            for dies in (1, 2, 4, 8)
+        ]
+        assert all(later <= 1.01 * earlier for earlier, later in pairwise(times)), (pattern, size, times)
+
+
+def test_dies_of_the_reference_part_what_could_join():
+    """A chip of the reference works on one die at a time, and consecutive pages go to its dies before its planes.
+
+    So a die more adds no work at a time but makes two commands out of one of two planes; with the planes first it
+    does not.
+    """
+
+    def run(layout, dies):
+        spec = REFERENCE.model_copy(update={"chips": 1, "layout": layout, "dies": dies})
+        done = run_pattern(spec, "rand_read", 131072, 1500, depth=16, span_bytes=10**9)
+        return done.time_ns, done.counts["read"] + done.counts["multiplane_read"]
+
+    dies_first, planes_first = ([run(layout, dies) for dies in (1, 2, 4)] for layout in ("CWDP", "CWPD"))
+    assert [commands for _, commands in planes_first] == [3000, 3000, 3000]
+    assert dies_first[0] == planes_first[0]
+    assert dies_first[2][1] > 2.5 * dies_first[0][1]
+    assert dies_first[2][0] > 2 * dies_first[0][0]
+    assert planes_first[2][0] < 1.01 * planes_first[0][0]
 
 
 def test_equal_runs_are_equal():

@@ -63,6 +63,49 @@ def test_a_schedule_is_shown_under_overrides():
         show_thing("schedule", "chain_sd", ["schedule.length=0"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "count", "name", "path", "value", "words"),
+    [
+        ("flash_devices", 6, "ufs_2ch_1chip_2die_4pl", "spec.pages_per_block", 384, "MQSim"),
+        ("pim_devices", 5, "lpddr5x_pim", "compute.accumulators", 64, "fitted: this reading among 16"),
+        ("standards", 4, "lpddr5x-9600", "data_rate_mt_s", 9600, "no public LPDDR5X timing table"),
+        ("standards", 4, "lpddr5x-9600", "organisation.rows", 65536, "16 Gb x16 die"),
+        ("controllers", 7, "mobile", "read_queue", 64, "assumed: a phone controller"),
+    ],
+)
+def test_files_of_devices_that_run_alone_are_listed_and_shown(kind, count, name, path, value, words):
+    listed = catalogue(kind)
+    assert len(listed) == count
+    assert all(entry["what"] and "cannot be used" not in entry["what"] for entry in listed)
+    assert name in [entry["name"] for entry in listed]
+    rows = {row["path"]: row for row in show_thing(kind, name)["values"]}
+    assert rows[path]["value"] == value
+    assert words in rows[path]["source"]
+    for entry in listed:
+        shown = show_thing(kind, entry["name"])["values"]
+        numbers = [row for row in shown if isinstance(row["value"], int | float) and not isinstance(row["value"], bool)]
+        assert numbers
+        assert all(row["source"] for row in numbers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "line"),
+    [
+        ("flash_device", "ufs_4.0", "unknown flash device 'ufs_4.0'; did you mean 'ufs_4_0'?"),
+        ("pim_device", "lpddr5x_pin", "unknown pim device 'lpddr5x_pin'; did you mean 'lpddr5x_pim'?"),
+        ("standard", "lpddr5-6401", "unknown standard 'lpddr5-6401'; did you mean 'lpddr5-6400'?"),
+        ("controller", "mobil", "unknown controller 'mobil'; did you mean 'mobile'?"),
+        ("standards", "none.yaml", "none.yaml: no such file"),
+    ],
+)
+def test_files_that_there_are_not(kind, name, line):
+    with pytest.raises(InputError) as caught:
+        show_thing(kind, name)
+    assert str(caught.value).startswith(line)
+    with pytest.raises(InputError, match="--set does not apply to a"):
+        show_thing(kind, name, ["x=1"])
+
+
 RUN = (
     "kind: run\nname: {name}\nsystem: {system}\nschedule: {{name: {schedule}}}\n"
     "job: {{target: {target}, stream: '{stream}'}}\n"

@@ -263,11 +263,12 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "report missing": (["report", "nope"], "nope: no such folder; give the run folder that `archsim run` wrote"),
     "list unknown": (
         ["list", "machines"],
-        "cannot list 'machines'; known: devices, models, parts, runs, schedules, streams, sweeps, systems",
+        "cannot list 'machines'; known: controllers, devices, flash_devices, models, parts, pim_devices, runs, schedules, standards, streams, sweeps, "
+        "systems",
     ),
     "show unknown kind": (
         ["show", "device", "flash"],
-        "cannot show 'device'; known: model, part, run, schedule, system",
+        "cannot show 'device'; known: controller, flash_device, model, part, pim_device, run, schedule, standard, system",
     ),
     "show unknown name": (
         ["show", "system", "oneplus"],

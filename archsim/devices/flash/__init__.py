@@ -1,11 +1,14 @@
 """UFS flash as one command queue and one link.
 
-Modelled: a sequential read in requests of ``s`` bytes runs at ``s / (t_cmd + s / stream rate)``: commands are issued
-one after the other by one core, each costing ``t_cmd`` in which the link idles, and data then flow at the device's
-streaming rate (never above the link). A random read costs the issuing core ``t_issue`` per request and the device the
-random rate; up to ``queue_depth`` requests hide the page latency, and beyond the span that the translation cache
-covers each request pays for a miss. Not modelled here: channels, dies and planes, write and garbage collection,
-thermal throttling (set_rate on the link serves).
+Modelled: a sequential load starts cold, with a mapping page and a first page; its data flow at the device's streaming
+rate (never above the link), and each further request costs ``t_cmd`` in which the link idles. At the second request
+the device begins to read ahead, which shows one page latency more; after that page latencies are hidden. These times
+are those of the event-level model of the same part (``archsim trace flash``), to which a test holds the row of a load.
+A random read costs the issuing core ``t_issue`` per request and the device the random rate; up to ``queue_depth``
+requests hide the page latency, and beyond the span that the translation cache covers each request pays for a miss. A
+hot device runs at a fraction of its rates (the field ``state``, or ``set_rate`` on the queue while it runs). Not
+modelled here: channels, dies and planes, write and garbage collection, and that a load may go on where the one before
+ended, with pages already read ahead.
 
 ``LOAD`` columns: ``weight_bytes`` to read, ``n`` bytes per request (0: the part's default), ``k`` = span in bytes over
 which requests are scattered (0: sequential).
@@ -44,7 +47,7 @@ from archsim.lowering import (
     count_traffic,
 )
 from archsim.registry import device
-from archsim.units import Bytes, PositiveInt
+from archsim.units import Bytes, Hz, PositiveFactor, PositiveInt
 
 MB = 1e6
 
@@ -65,13 +68,25 @@ class FlashSpec(BaseModel):
     queue_depth : int
         Requests in flight (UFS: 32).
     command_ps : int
-        Time per sequential command in which the link idles: request, response and the host's path.
+        Time per sequential command but the first in which the link idles: request, response and the host's path.
+    start_ps : int
+        From the issue of the first sequential request to the data of its first page in the device.
+    ahead_ps : int
+        What reading ahead costs when it starts, at the second request.
+    page_transfer_ps : int
+        Time of a page on the NAND interface: the data of the first page are not hidden behind others.
     issue_prime_ps, issue_performance_ps, issue_efficiency_ps : int
         Time the issuing core needs per asynchronous request, by class of core.
     issue_core : str
         Class of the core that issues.
+    prime_hz, performance_hz, efficiency_hz : float
+        Clock of the issuing core, which makes cycles (and the CPU's energy) of its time.
     page_latency_ps : int
-        Sensing one page (tR), paid once at the start of a load and hidden by the queue after that.
+        Sensing one page (tR), paid once at the start of a random load and hidden by the queue after that.
+    state : str
+        ``cool``, or ``hot``: throttled.
+    hot_fraction : float
+        Rates in the hot state.
     translation_span_bytes : int
         Span within which random requests need no fetch of the translation table.
     translation_miss_ps : int
@@ -98,6 +113,14 @@ class FlashSpec(BaseModel):
     issue_performance_ps: KernelTime
     issue_efficiency_ps: KernelTime
     issue_core: Literal["prime", "performance", "efficiency"]
+    prime_hz: Hz
+    performance_hz: Hz
+    efficiency_hz: Hz
+    start_ps: KernelTime
+    ahead_ps: KernelTime
+    page_transfer_ps: KernelTime
+    state: Literal["cool", "hot"]
+    hot_fraction: Annotated[PositiveFactor, Field(le=1)]
     page_latency_ps: KernelTime
     translation_span_bytes: Bytes
     translation_miss_ps: KernelTime
@@ -121,6 +144,16 @@ class FlashSpec(BaseModel):
         """Time per request of the core that issues."""
         return getattr(self, f"issue_{self.issue_core}_ps")
 
+    @property
+    def issue_cycles(self) -> int:
+        """Cycles per request of the core that issues."""
+        return round(self.issue_ps * getattr(self, f"{self.issue_core}_hz") / 1e12)
+
+    @property
+    def rate_fraction(self) -> float:
+        """Share of the rates that the device's state leaves."""
+        return self.hot_fraction if self.state == "hot" else 1.0
+
 
 @njit(cache=True)
 def load_times(size, request, span, spec):
@@ -130,9 +163,9 @@ def load_times(size, request, span, spec):
     ----------
     size, request, span : int
         Bytes to read, per request, and scattered over (0: sequential).
-    spec : int64[8]
+    spec : int64[12]
         Stream and random rate (1e6 bytes/s), command, issue, page latency, translation miss (ps), span covered
-        (bytes), queue depth.
+        (bytes), queue depth, start, start of reading ahead, page on the NAND interface (ps), bytes of a page.
 
     Returns
     -------
@@ -141,8 +174,9 @@ def load_times(size, request, span, spec):
     """
     requests = -(-size // request)
     if span == 0:
-        flow = bytes_to_ps(size, spec[0]) + requests * spec[2]
-        return flow, spec[2] + spec[4], requests * spec[3], requests
+        flow = bytes_to_ps(size, spec[0]) + (requests - 1) * spec[2] + (spec[9] if requests > 1 else 0)
+        first = -(-spec[10] * min(size, request, spec[11]) // spec[11])
+        return flow, spec[3] + spec[8] + first, requests * spec[3], requests
     per_command = spec[3] + (spec[5] if span > spec[6] else 0)
     serial = bytes_to_ps(size, spec[1]) + requests * per_command
     # Little's law: with few requests in flight the page latency shows.
@@ -151,11 +185,12 @@ def load_times(size, request, span, spec):
 
 
 @njit(cache=True)
-def plan_loads(weight_bytes, n, k, spec, default_request, page_bytes, unit, weight, stream):
-    """Plan and counts of LOAD operators; counts are pages, bits read, active ns, then DRAM's actions."""
+def plan_loads(weight_bytes, n, k, spec, default_request, cycles, unit, weight, stream):
+    """Plan and counts of LOAD operators; counts are pages, bits read, active ns, DRAM's actions, the core's cycles."""
     size = weight_bytes.size
     plan = np.zeros((size, PLAN_COLUMNS), np.int64)
-    counts = np.zeros((size, 7), np.int64)
+    counts = np.zeros((size, 8), np.int64)
+    page_bytes = spec[11]
     for i in range(size):
         request = n[i] if n[i] > 0 else default_request
         flow, lead, issue, requests = load_times(weight_bytes[i], request, k[i], spec)
@@ -167,6 +202,7 @@ def plan_loads(weight_bytes, n, k, spec, default_request, page_bytes, unit, weig
         counts[i, 1] = 8 * weight_bytes[i]
         counts[i, 2] = -(-(lead + flow) // 1000)
         count_traffic(counts, i, 3, 0, weight_bytes[i], PAGE_BYTES)
+        counts[i, 7] = requests * cycles
     return plan, counts
 
 
@@ -184,7 +220,7 @@ class Flash(Device):
 
     def pools(self) -> list[Pool]:
         """Link."""
-        return [Pool(f"{self.name}.link", self.spec.link_bytes_per_s, "bytes/s")]
+        return [Pool(f"{self.name}.link", self.spec.link_bytes_per_s * self.spec.rate_fraction, "bytes/s")]
 
     def stores(self) -> list[Store]:
         """Bytes of flash."""
@@ -204,12 +240,15 @@ class Flash(Device):
         self._actions = tuple(f"{self.name}.{action}" for action in ENERGY) + tuple(
             f"{spec.memory}.{action}" for action in DRAM_ACTIONS
         )
-        rates = (round(spec.stream_bytes_per_s / MB), round(spec.random_bytes_per_s / MB))
-        times = (spec.command_ps, spec.issue_ps, spec.page_latency_ps, spec.translation_miss_ps)
-        self._numbers = np.array([*rates, *times, spec.translation_span_bytes, spec.queue_depth], np.int64)
+        self._actions += (f"{spec.cpu}.{spec.issue_core}_cycle",)
+        slow = spec.rate_fraction
+        rates = (round(spec.stream_bytes_per_s * slow / MB), round(spec.random_bytes_per_s * slow / MB))
+        times = (round(spec.command_ps / slow), spec.issue_ps, spec.page_latency_ps, spec.translation_miss_ps)
+        start = (spec.start_ps, spec.ahead_ps, round(spec.page_transfer_ps / slow), spec.page_bytes)
+        self._numbers = np.array([*rates, *times, spec.translation_span_bytes, spec.queue_depth, *start], np.int64)
 
     def lower(self, ops: Ops) -> Rows:
-        """One row per load (times ``parts``); the first carries command and page latency as lead."""
+        """One row per load (times ``parts``); the first carries the time to the first data as lead."""
         check_ops(ops, self._allowed, self.name)
         spec = self.spec
         plan, counts = plan_loads(
@@ -218,7 +257,7 @@ class Flash(Device):
             ops.k,
             self._numbers,
             spec.request_bytes,
-            spec.page_bytes,
+            spec.issue_cycles,
             self._unit,
             spec.inflight_bytes,
             STREAMS.index("flash_write"),

@@ -22,8 +22,9 @@ def aim(m, tr, plane, entry):
     """Aim a transaction at the page of a mapping entry."""
     m[tr + k.T_PLANE], m[tr + k.T_ENTRY] = plane, entry
     m[tr + k.T_BLOCK] = m[plane + k.P_BLOCKS] + ((entry - 1) >> k.PAGE_BITS) * k.B_FIELDS
-    m[tr + k.T_PAGE] = (entry - 1) & k.PAGE_MASK
-    m[tr + k.T_UNIT], m[tr + k.T_DIE], m[tr + k.T_BIT] = m[plane + k.P_UNIT], m[plane + k.P_DIE], m[plane + k.P_BIT]
+    page = (entry - 1) & k.PAGE_MASK
+    m[tr + k.T_PAGE], m[tr + k.T_KEY] = page, m[plane + k.P_DIE] << k.PAGE_BITS | page
+    m[tr + k.T_UNIT], m[tr + k.T_BIT] = m[plane + k.P_UNIT], m[plane + k.P_BIT]
 
 
 @njit(cache=True)

@@ -13,16 +13,16 @@ from numba import njit
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import plane_of
 from archsim.devices.flash.collection import block_idle, rewrite
-from archsim.devices.flash.host import send_message
+from archsim.devices.flash.host import delivered, send_message
 from archsim.devices.flash.memory import append, at, bits, drop_transaction, new_transaction, oldest, put, remove, take
 from archsim.devices.flash.nand import ask_all
-from archsim.devices.flash.translation import erased, locate, locate_read, moved, segment_arrived
+from archsim.devices.flash.translation import erased, locate, moved, segment_arrived
 
 
 @njit(cache=True)
 def at_device(m):
     """Deliver a message to the device; returns the request that is complete there, or -1."""
-    message = take(m, k.RING_DOWN)
+    message = delivered(m, k.DOWN_LINK, k.DOWN)
     kind, request = message & 7, message >> 3
     answer = -1
     if kind == k.M_BELL:
@@ -33,38 +33,33 @@ def at_device(m):
             answer = k.M_FETCH
     elif kind == k.M_ENTRY:
         m[k.TAKEN] += 1
+        m[request + k.R_LEFT] = m[request + k.R_PAGES]
         if not m[request + k.S_WRITE]:
             return request
         answer = request << 3 | k.M_WRITE_FETCH
-    elif kind == k.M_WRITE_DATA:
+    else:
         return request
     if answer < 0:
         return -1
-    send_message(m, k.UP, answer)
+    send_message(m, k.UP_LINK, k.UP, answer)
     return -1
 
 
 @njit(cache=True)
-def arrived(m, request):
-    """Request (and the data of a write) is at the device: its pages go to translation, by way of the firmware.
+def arrived(m, request, first):
+    """Pages of a request from its page `first` on go to translation, by way of the firmware.
 
-    Returns 1 when that queued anything.
+    The request, and the data of a write, are at the device. Returns 1 when that queued anything.
     """
-    pages = m[request + k.R_PAGES]
-    m[request + k.R_LEFT] = pages
-    queued = 0
+    queued = first > 0
     if m[k.K_COMMAND_NS] + m[k.K_TRANSLATE_NS] + m[k.K_AHEAD] > 0:
         put(m, k.RING_FIRMWARE, request)
         if m[k.F_REQUEST] < 0:
             firmware_next(m)
         return queued
-    layout = m[k.A_LAYOUT] + m[request + k.R_RESIDUE]
-    for page in range(pages):
+    for page in range(first, m[request + k.R_PAGES]):
         tr = page_transaction(m, request, page)
-        queued |= locate_read(m, tr, m[layout]) or locate(m, tr, m[layout])
-        layout += 1
-        if layout == m[k.A_LAYOUT] + m[k.K_TOTAL_PLANES]:
-            layout = m[k.A_LAYOUT]
+        queued |= locate(m, tr, plane_of(m, m[tr + k.T_LOGICAL]))
     return queued
 
 
@@ -201,19 +196,19 @@ def request_done(m, request):
     m[k.IN_DEVICE] -= 1
     m[request + k.R_HEAD] = m[k.TAKEN]
     if not m[request + k.S_WRITE] and not m[k.K_DATA_BY_PAGE]:
-        send_message(m, k.UP, request << 3 | k.M_READ_DATA)
+        send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_READ_DATA)
     if m[k.DEVICE_HEAD] != m[k.DEVICE_TAIL]:
         m[k.IN_DEVICE] += 1
         m[k.DEVICE_HEAD] += 1
-        send_message(m, k.UP, k.M_FETCH)
-    send_message(m, k.UP, request << 3 | k.M_COMPLETION)
+        send_message(m, k.UP_LINK, k.UP, k.M_FETCH)
+    send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_COMPLETION)
 
 
 @njit(cache=True)
 def page_served(m, request):
     """One page of a request is done."""
     if m[k.K_DATA_BY_PAGE] and not m[request + k.S_WRITE]:
-        send_message(m, k.UP, request << 3 | k.M_READ_DATA)
+        send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_READ_DATA)
     m[request + k.R_LEFT] -= 1
     if m[request + k.R_LEFT] == 0:
         request_done(m, request)

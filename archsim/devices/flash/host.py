@@ -15,27 +15,39 @@ from archsim.devices.flash.memory import at, oldest, put, take
 
 
 @njit(cache=True)
-def message_ns(m, message):
-    """Link time of a message."""
+def send_message(m, link, slot, message):
+    """Put a message behind those on a direction of the link: ``DOWN_LINK`` and ``DOWN``, or ``UP_LINK`` and ``UP``.
+
+    Data of a read and the bell for a completion change nothing where they arrive, so they only take their time.
+    """
     kind = message & 7
-    return m[k.MESSAGE_NS + kind] if kind <= k.M_COMPLETION else m[(message >> 3) + k.R_LINK_NS]
+    start = max(m[k.NOW], m[link + k.L_FREE])
+    end = start + (m[k.MESSAGE_NS + kind] if kind <= k.M_COMPLETION else m[(message >> 3) + k.R_LINK_NS])
+    m[link + k.L_FREE] = end
+    if kind == k.M_READ_DATA or kind == k.M_COMPLETION_BELL:
+        return
+    tail = m[link + k.L_TAIL]
+    row = m[link + k.L_AREA] + (tail & m[k.Z_LINK_MASK])
+    m[row], m[row + k.E_START], m[row + k.E_ORDER], m[row + k.E_MESSAGE] = end, start, m[k.SEQ], message
+    m[link + k.L_TAIL] = tail + k.E_FIELDS
+    if tail == m[link + k.L_HEAD]:
+        m[slot], m[slot + k.E_START], m[slot + k.E_ORDER] = end, start, m[k.SEQ]
+    m[k.SEQ] += 1
 
 
 @njit(cache=True)
-def send_message(m, direction, message):
-    """Queue a message on a direction of the link, ``DOWN`` or ``UP``."""
-    if put(m, direction, message) > 1:
-        return
-    at(m, direction, m[k.NOW] + message_ns(m, message))
-
-
-@njit(cache=True)
-def next_message(m, direction):
-    """Start the message that waits behind the one just delivered."""
-    message = oldest(m, direction)
-    if message < 0:
-        return
-    at(m, direction, m[k.NOW] + message_ns(m, message))
+def delivered(m, link, slot):
+    """Take the message that has arrived; the event of the one behind it is next."""
+    head = m[link + k.L_HEAD]
+    message = m[m[link + k.L_AREA] + (head & m[k.Z_LINK_MASK]) + k.E_MESSAGE]
+    head += k.E_FIELDS
+    m[link + k.L_HEAD] = head
+    if head < m[link + k.L_TAIL]:
+        row = m[link + k.L_AREA] + (head & m[k.Z_LINK_MASK])
+        m[slot], m[slot + k.E_START], m[slot + k.E_ORDER] = m[row], m[row + k.E_START], m[row + k.E_ORDER]
+    else:
+        m[slot] = k.NEVER
+    return message
 
 
 @njit(cache=True)
@@ -45,6 +57,8 @@ def next_request(m):
     request = m[m[k.A_FREE_REQUEST] + m[k.FREE_REQUESTS]]
     given = m[k.A_SOURCE] + m[k.CURSOR] * k.S_FIELDS
     m[k.CURSOR] += 1
+    if m[k.LENGTH] - m[k.CURSOR] < 2 and not m[k.FINAL]:  # an event takes one request at most; times look one ahead
+        m[k.PAUSE] = 1
     for field in range(k.S_FIELDS):
         m[request + field] = m[given + field]
     if not m[k.OPEN]:
@@ -89,22 +103,20 @@ def enqueue(m, request):
         m[request + k.R_TIME] = m[k.NOW]
     put(m, k.RING_QUEUE, request)
     m[k.TAIL] += 1
-    send_message(m, k.DOWN, k.M_BELL)
+    send_message(m, k.DOWN_LINK, k.DOWN, k.M_BELL)
 
 
 @njit(cache=True)
 def at_host(m):
     """Deliver a message to the host; returns the request that has completed, or -1."""
-    message = take(m, k.RING_UP)
+    message = delivered(m, k.UP_LINK, k.UP)
     kind, request = message & 7, message >> 3
     if kind == k.M_COMPLETION:
         return request
-    if kind == k.M_READ_DATA:
-        return -1
     answer = request << 3 | k.M_WRITE_DATA
     if kind == k.M_FETCH:
         answer = take(m, k.RING_QUEUE) << 3 | k.M_ENTRY
-    send_message(m, k.DOWN, answer)
+    send_message(m, k.DOWN_LINK, k.DOWN, answer)
     return -1
 
 
@@ -114,6 +126,8 @@ def completed(m, request):
     write = m[request + k.S_WRITE]
     m[m[k.A_OUT] + m[k.OUT]] = (m[k.NOW] - m[request + k.R_TIME]) * 2 + write
     m[k.OUT] += 1
+    if m[k.OUT] == m[k.Z_OUT]:
+        m[k.PAUSE] = 1
     m[k.SERVED] += 1
     m[k.WRITTEN_SECTORS if write else k.READ_SECTORS] += m[request + k.S_SECTORS]
     m[k.ARRIVAL_SUM] += m[k.NOW] - m[request + k.S_TIME]
@@ -128,7 +142,7 @@ def completed(m, request):
 @njit(cache=True)
 def acknowledge(m):
     """Ring the bell for a completion; returns whether the thread has a next request at once."""
-    send_message(m, k.DOWN, k.M_COMPLETION_BELL)
+    send_message(m, k.DOWN_LINK, k.DOWN, k.M_COMPLETION_BELL)
     if m[k.STALLED]:
         m[k.STALLED] = 0
         at(m, k.ARRIVE, m[k.NOW])

@@ -1,8 +1,7 @@
 """Memory of the flash kernel: building it, and the small structures on it (event slots, rings, lists).
 
-Everything that can have an event pending owns one *slot*, a number that orders the event by time and, at one time, by
-the order of scheduling; the least of the slots is next. Lists are doubly linked through the transactions. For the
-layout see the module ``columns``.
+Everything that can have an event pending owns a *slot*, a row that says when the event is and what precedes it at that
+time. Lists are doubly linked through the transactions. For the layout see the module ``columns``.
 """
 
 from __future__ import annotations
@@ -11,10 +10,14 @@ import numpy as np
 from numba import njit
 
 from archsim.devices.flash import columns as k
-from archsim.devices.flash.geometry import Config, SsdSpec, Tables
+from archsim.devices.flash.geometry import SsdSpec
+from archsim.devices.flash.tables import Config, Tables
+from archsim.units import InputError
 
 #: Requests of a trace that may wait for the submission queue; one more enters when another leaves.
 BACKLOG = 1 << 16
+#: Most bytes of a device's state.
+MEMORY_MAX = 1 << 32
 
 
 def power_of_two(least: int) -> int:
@@ -35,12 +38,13 @@ def transactions_needed(config: Config, largest_pages: int, segments: int) -> in
 def _sizes(spec: SsdSpec, config: Config, depth: int, stretch: int, out: int, largest_pages: int) -> dict[int, int]:
     """Sizes of the regions behind the tables, by the index of their start."""
     requests = depth + 16 if depth else BACKLOG
-    slots = k.FIRST_CHANNEL + config.channels + config.units
+    events = k.FIRST_CHANNEL - k.EVENTS + (config.channels + config.units) * k.E_FIELDS
     segments = (spec.logical_pages >> config.segment_shift) + 1 if config.segment_slots else 1
     transactions = transactions_needed(config, largest_pages, segments)
     return {
-        k.A_EVENTS: slots,
-        k.A_RINGS: k.RINGS * (k.I_DATA + power_of_two(4 * requests)),
+        k.A_EVENTS: events,
+        k.A_RINGS: k.RINGS * (k.I_DATA + power_of_two(2 * requests)),
+        k.A_LINKS: 2 * k.E_FIELDS * power_of_two(4 * requests),
         k.A_REQUESTS: requests * k.R_FIELDS,
         k.A_FREE_REQUEST: requests,
         k.A_UNITS: config.units * k.U_FIELDS,
@@ -89,24 +93,33 @@ def allocate(
         Pages of the largest request.
     """
     timing = (lookup.read_ns, lookup.program_cmd_ns, lookup.erase_cmd_ns, lookup.array_ns, lookup.data_ns)
-    sizes = {k.A_READ_NS + i: table.size for i, table in enumerate(timing)}
-    sizes |= _sizes(spec, config, depth, stretch, out, largest_pages)
+    sizes = _sizes(spec, config, depth, stretch, out, largest_pages)
+    sizes |= {k.A_READ_NS + i: table.size for i, table in enumerate(timing)}
     starts = np.cumsum([k.FIRST_REGION, *sizes.values()])
+    if starts[-1] > MEMORY_MAX // 8:
+        raise InputError(
+            f"a device of {spec.logical_pages} pages needs {starts[-1] * 8 / 2**30:.3g} GiB of memory to simulate; at "
+            f"most {MEMORY_MAX >> 30} GiB are used: give it fewer or smaller planes"
+        )
     m = np.zeros(starts[-1], np.int64)
     m[list(sizes)] = starts[:-1]
     m[k.CONFIG : k.CONFIG + len(config)] = config
     for i, table in enumerate(timing):
         m[m[k.A_READ_NS + i] :][: table.size] = table
-    slots, requests = sizes[k.A_EVENTS], sizes[k.A_FREE_REQUEST]
+    requests = sizes[k.A_FREE_REQUEST]
     ring = sizes[k.A_RINGS] // k.RINGS
-    m[[k.Z_SLOTS, k.Z_RING, k.Z_MASK, k.Z_OUT]] = slots, ring, ring - k.I_DATA - 1, out
+    m[[k.Z_RING, k.Z_MASK, k.Z_OUT, k.Z_ALL_PLANES]] = ring, ring - k.I_DATA - 1, out, (1 << config.planes) - 1
+    link = sizes[k.A_LINKS] // 2
+    m[[k.Z_LINK_MASK, k.DOWN_LINK + k.L_AREA, k.UP_LINK + k.L_AREA]] = link - 1, m[k.A_LINKS], m[k.A_LINKS] + link
+    m[k.EVENTS_END] = k.EVENTS + sizes[k.A_EVENTS]
+    m[k.Z_DIRECT] = config.command_ns + config.translate_ns + config.ahead + config.segment_slots == 0
     m[[k.Z_BUFFERS, k.Z_LOGICAL]] = sizes[k.A_BUFFERS] // k.H_FIELDS - 1, spec.logical_pages
     m[[k.BARRIER_HEAD, k.BARRIER_TAIL, k.LAST_END, k.F_REQUEST]] = -1
     m[k.OPEN], m[k.DEPTH] = depth == 0, depth
     m[k.STREAM : k.STREAM + 6] = random
     bell, fetch = config.doorbell_ns, config.fetch_ns
     m[k.MESSAGE_NS : k.MESSAGE_NS + 6] = bell, bell, config.entry_ns, fetch, fetch, config.completion_ns
-    m[m[k.A_EVENTS] :][:slots] = k.NEVER
+    m[k.EVENTS : m[k.EVENTS_END] : k.E_FIELDS] = k.NEVER
     for what, count, fields in ((k.A_FREE_REQUEST, requests, k.R_FIELDS), (k.A_FREE_TRANSACTION, None, k.T_FIELDS)):
         count = sizes[what] if count is None else count
         m[m[what] :][:count] = (
@@ -128,13 +141,13 @@ def _link_rows(m: np.ndarray, config: Config, lookup: Tables) -> None:
     unit = rows(m, k.A_UNITS, config.units, k.U_FIELDS)
     number = np.arange(config.units)
     unit[:, k.U_CHANNEL] = m[k.A_CHANNELS] + number // config.chips * k.C_FIELDS
-    unit[:, k.U_SLOT] = k.FIRST_CHANNEL + config.channels + number
+    unit[:, k.U_SLOT] = k.FIRST_CHANNEL + (config.channels + number) * k.E_FIELDS
     unit[:, k.Q_READ :] = -1
     channel = rows(m, k.A_CHANNELS, config.channels, k.C_FIELDS)
     first = m[k.A_UNITS] + np.arange(config.channels) * config.chips * k.U_FIELDS
     channel[:, k.C_TURN] = channel[:, k.C_UNITS] = first
     channel[:, k.C_END] = first + config.chips * k.U_FIELDS
-    channel[:, k.C_SLOT] = k.FIRST_CHANNEL + np.arange(config.channels)
+    channel[:, k.C_SLOT] = k.FIRST_CHANNEL + np.arange(config.channels) * k.E_FIELDS
     plane = rows(m, k.A_PLANES, config.total_planes, k.P_FIELDS)
     plane[:, k.P_UNIT] = m[k.A_UNITS] + lookup.unit * k.U_FIELDS
     plane[:, k.P_DIE], plane[:, k.P_BIT] = lookup.die, 1 << lookup.plane
@@ -161,30 +174,9 @@ def _empty_lists(m: np.ndarray, config: Config, sizes: dict[int, int]) -> None:
 
 @njit(cache=True)
 def at(m, slot, time):
-    """Schedule the event of `slot`: its time and, below that, its place in the order of scheduling."""
-    m[m[k.A_EVENTS] + slot] = time << k.ORDER_BITS | m[k.SEQ]
+    """Schedule the end at `time` of something that begins now, as the event of `slot`."""
+    m[slot], m[slot + k.E_START], m[slot + k.E_ORDER] = time, m[k.NOW], m[k.SEQ]
     m[k.SEQ] += 1
-
-
-@njit(cache=True)
-def renumber(m):
-    """Number the pending events anew from 0, in their order, when an event might run out of numbers."""
-    first, slots = m[k.A_EVENTS], m[k.Z_SLOTS]
-    done = -1
-    m[k.SEQ] = 0
-    while True:
-        least = k.NEVER
-        for event in range(first, first + slots):
-            if done < m[event] < least:
-                least = m[event]
-        if least == k.NEVER:
-            return
-        done = least
-        for event in range(first, first + slots):
-            if m[event] == least:
-                m[event] = least >> k.ORDER_BITS << k.ORDER_BITS | m[k.SEQ]
-                done = m[event]
-        m[k.SEQ] += 1
 
 
 @njit(cache=True)

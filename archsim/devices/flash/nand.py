@@ -16,13 +16,17 @@ from archsim.devices.flash.memory import append, at, remove
 
 
 @njit(cache=True)
-def gather(m, ends, unit, die, page, mask):
-    """Move entries of a queue that can share a command to the chip; returns the planes taken so far."""
+def gather(m, ends, unit, key, mask):
+    """Move entries of a queue that can share a command to the chip; returns the planes taken so far.
+
+    All but the first must have the `key`, die and page; the first may have another page, when the oldest entry, whose
+    key that is, is not ready.
+    """
     tr = m[ends]
-    while tr >= 0:
+    while tr >= 0 and mask != m[k.Z_ALL_PLANES]:
         after = m[tr + k.T_NEXT]
-        fits = m[tr + k.T_DIE] == die and not mask & m[tr + k.T_BIT] and m[tr + k.T_READY]
-        if fits and (mask == 0 or m[tr + k.T_PAGE] == page):
+        fits = m[tr + k.T_KEY] == key or (mask == 0 and m[tr + k.T_KEY] >> k.PAGE_BITS == key >> k.PAGE_BITS)
+        if fits and not mask & m[tr + k.T_BIT] and m[tr + k.T_READY]:
             mask |= m[tr + k.T_BIT]
             remove(m, ends, tr)
             append(m, unit + k.U_HEAD, tr)
@@ -116,15 +120,55 @@ def ask_channel(m, channel):
         queues = choose_queues(m, unit)
         if queues < 0:
             continue
-        head = m[unit + (queues >> 8)]
-        die, page = m[head + k.T_DIE], m[head + k.T_PAGE]
+        key = m[m[unit + (queues >> 8)] + k.T_KEY]
         m[unit + k.U_HEAD] = m[unit + k.U_TAIL] = -1
-        mask = gather(m, unit + (queues >> 8), unit, die, page, 0)
+        mask = gather(m, unit + (queues >> 8), unit, key, 0)
         if queues & 255:
-            gather(m, unit + (queues & 255), unit, die, page, mask)
+            gather(m, unit + (queues & 255), unit, key, mask)
         if m[unit + k.U_HEAD] >= 0:
             send(m, unit)
             return
+
+
+@njit(cache=True)
+def ask_for_reads(m, channel):
+    """Offer a free channel to its chips in the usual case: the next one that is ready has only reads of the host's.
+
+    Returns 1 when that chip has taken the channel, 0 when none is ready; -1 in the unusual case, with nothing done.
+    """
+    unit, first = -1, m[channel + k.C_TURN]
+    turn = first
+    while unit < 0:
+        if m[turn + k.U_QUEUED] > 0 and not m[turn + k.U_BUSY]:
+            unit = turn
+        turn += k.U_FIELDS
+        if turn == m[channel + k.C_END]:
+            turn = m[channel + k.C_UNITS]
+        if turn == first and unit < 0:
+            return 0 * m[k.NOW]
+    others = m[unit + k.Q_MAP_READ] >= 0 or m[unit + k.Q_GC_READ] >= 0 or m[unit + k.U_URGENT] > 0
+    tr = m[unit + k.Q_READ]
+    if others or tr < 0:
+        return -1 + 0 * m[k.NOW]
+    m[channel + k.C_TURN] = turn
+    key, mask, count = m[tr + k.T_KEY], 0, 0
+    m[unit + k.U_HEAD] = m[unit + k.U_TAIL] = -1
+    while tr >= 0 and mask != m[k.Z_ALL_PLANES]:
+        after = m[tr + k.T_NEXT]
+        if m[tr + k.T_KEY] == key and not mask & m[tr + k.T_BIT]:
+            mask |= m[tr + k.T_BIT]
+            count += 1
+            remove(m, unit + k.Q_READ, tr)
+            append(m, unit + k.U_HEAD, tr)
+        tr = after
+    m[unit + k.U_QUEUED] -= count
+    m[channel + k.C_QUEUED] -= count
+    m[k.N_READ if count == 1 else k.N_MULTI_READ] += 1
+    m[k.N_PAGE_READ] += count
+    m[unit + k.U_BUSY], m[unit + k.U_LEFT] = 1, count
+    m[channel + k.C_BUSY], m[channel + k.C_UNIT], m[channel + k.C_TRANSACTION] = 1, unit, -1
+    at(m, m[channel + k.C_SLOT], m[k.NOW] + m[m[k.A_READ_NS] + count])
+    return 1 + 0 * m[k.NOW]
 
 
 @njit(cache=True)

@@ -11,9 +11,10 @@ from collections import deque
 
 import numpy as np
 
-from archsim.devices.flash.geometry import SECTOR_BYTES, message_ns
+from archsim.devices.flash.geometry import SECTOR_BYTES
 from archsim.devices.flash.oracle_chips import Page, Request
 from archsim.devices.flash.oracle_pages import Pages
+from archsim.devices.flash.tables import message_ns
 
 
 class Oracle(Pages):
@@ -21,7 +22,7 @@ class Oracle(Pages):
 
     def __init__(self, *arguments) -> None:
         super().__init__(*arguments)
-        self.link: dict[str, deque] = {"down": deque(), "up": deque()}
+        self.link = {"down": 0, "up": 0}  # when a direction is free
         self.queue, self.waiting, self.core = deque(), deque(), deque()
         self.tail = self.head_seen = self.device_tail = self.device_head = self.taken = self.in_device = 0
         self.firmware_queue, self.current, self.at_page = deque(), None, 0
@@ -35,8 +36,9 @@ class Oracle(Pages):
         self.source = deque(Request(*map(int, row)) for row in rows)
         self.at(self.source[0].time if not self.depth else 1, self.arrive)
         while self.events:
-            self.now, _, action, values = heapq.heappop(self.events)
+            self.now, _, _, action, values = heapq.heappop(self.events)
             action(*values)
+        self.now = max(self.now, *self.link.values())
         return self.responses
 
     def arrive(self) -> None:
@@ -81,18 +83,12 @@ class Oracle(Pages):
         self.tail += 1
         self.send("down", self.c.doorbell_ns, self.bell)
 
-    def send(self, way: str, duration: int, action, *values) -> None:
-        """Message on the link."""
-        self.link[way].append((duration, action, values))
-        if len(self.link[way]) == 1:
-            self.at(self.now + duration, self.deliver, way)
-
-    def deliver(self, way: str) -> None:
-        """Message has arrived; the next one starts."""
-        _, action, values = self.link[way].popleft()
-        action(*values)
-        if self.link[way]:
-            self.at(self.now + self.link[way][0][0], self.deliver, way)
+    def send(self, way: str, duration: int, action=None, *values) -> None:
+        """Message on the link, behind those that are on it; without an action it only takes its time."""
+        start = max(self.now, self.link[way])
+        self.link[way] = start + duration
+        if action:
+            self.at(self.link[way], action, *values, start=start)
 
     def bell(self) -> None:
         """Device learns of a request."""
@@ -137,7 +133,7 @@ class Oracle(Pages):
         self.head_seen = request.head
         if self.waiting and self.tail - self.head_seen < self.c.host_queue - 1:
             self.enqueue(self.waiting.popleft())
-        self.send("down", self.c.doorbell_ns, lambda: None)
+        self.send("down", self.c.doorbell_ns)
         if not self.depth or not self.source:
             return
         if self.c.response_ns == 0:
@@ -237,14 +233,14 @@ class Oracle(Pages):
         """One page of a request is done."""
         by_page = self.c.data_by_page and not request.write
         if by_page:
-            self.send("up", request.link_ns, lambda: None)
+            self.send("up", request.link_ns)
         request.left -= 1
         if request.left:
             return
         self.in_device -= 1
         request.head = self.taken
         if not request.write and not by_page:
-            self.send("up", request.link_ns, lambda: None)
+            self.send("up", request.link_ns)
         if self.device_head != self.device_tail:
             self.fetch()
         self.send("up", self.c.completion_ns, self.completed, request)

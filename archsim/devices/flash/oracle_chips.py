@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from archsim.devices.flash.geometry import Config, SsdSpec, Tables
+from archsim.devices.flash.geometry import SsdSpec
+from archsim.devices.flash.tables import Config, Tables
 
 READS = ("read", "update", "gc_read", "map_read", "ahead")
 
@@ -139,9 +140,10 @@ class Chips:
         place = int(self.t.die[number]), 1 << int(self.t.plane[number])
         return Plane(chip, *place, blocks, blocks[0], blocks[2], len(blocks) - 3, len(blocks))
 
-    def at(self, time: int, action, *values) -> None:
-        """Schedule an action."""
-        heapq.heappush(self.events, (int(time), self.order, action, values))
+    def at(self, time: int, action, *values, start: int | None = None) -> None:
+        """Schedule an action at the end of something that begins now, or at `start`."""
+        start = self.now if start is None else start
+        heapq.heappush(self.events, (int(time), start, self.order, action, values))
         self.order += 1
 
     def choose(self, chip: Chip) -> tuple[str, str] | None:

@@ -15,10 +15,13 @@ from archsim.units import InputError, quote, suggest
 
 PATTERNS = ("rand_read", "seq_read", "rand_write", "seq_write", "mixed:READSHARE")
 #: Requests handed to the kernel at a time.
-STRETCH = 1 << 13
+STRETCH = 1 << 11
 _MIXED = re.compile(r"mixed:(\d+(?:\.\d*)?|\.\d+)(%?)")
 SEED_MAX = (1 << 31) - 2
 REQUEST_MAX_BYTES = 1 << 25
+#: Most requests of a run (their responses are kept: 8 bytes each) and most bytes they ask for (16 TB: some minutes).
+REQUESTS_MAX = 5 * 10**7
+BYTES_MAX = 16 * 10**12
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,11 @@ def pattern_requests(
         raise InputError(f"a request of {size_bytes} bytes is larger than 32 MiB")
     if count < 1:
         raise InputError(f"{count} requests: at least one is needed")
+    if count > REQUESTS_MAX or count * size_bytes > BYTES_MAX:
+        raise InputError(
+            f"{count} requests of {size_bytes} bytes are too many for one run: at most {REQUESTS_MAX} requests and "
+            f"{BYTES_MAX // 10**12} TB; a steady state needs far fewer"
+        )
     if not 0 <= seed <= SEED_MAX:
         raise InputError(f"seed {seed} is outside 0 to {SEED_MAX}")
     sectors = size_bytes // SECTOR_BYTES

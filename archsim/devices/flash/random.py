@@ -10,6 +10,8 @@ addresses the seed after it.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numba import njit
 
@@ -19,33 +21,24 @@ MATRICES = (
     ((0, 1, 0), (0, 0, 1), (MODULI[0] - 810728, 1403580, 0)),
     ((0, 1, 0), (0, 0, 1), (MODULI[1] - 1370589, 0, 527612)),
 )
-MASK = (1 << 64) - 1
+MODULUS = np.array(MODULI, np.int64).reshape(2, 1, 1)
 
 
-def _wrapped(value: int) -> int:
-    """Value of a 64-bit signed product that overflowed."""
-    value &= MASK
-    return value - (1 << 64) if value >> 63 else value
+def _times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Products of matrices int64[2, 3, n], one for each component; sums overflow and remainders keep their sign."""
+    total = np.zeros(right.shape, np.int64)
+    for inner in range(3):
+        total = np.fmod(left[:, :, inner, None] * right[:, None, inner] + total, MODULUS)
+    return total
 
 
-def _remainder(value: int, modulus: int) -> int:
-    """Remainder with the sign of the dividend, as machine division gives it."""
-    rest = abs(value) % modulus
-    return -rest if value < 0 else rest
-
-
-def _times(matrix, columns, modulus: int):
-    """Matrix times matrix (rows of tuples) with overflowing sums."""
-    product = []
-    for row in matrix:
-        line = []
-        for column in zip(*columns, strict=True):
-            total = 0
-            for left, right in zip(row, column, strict=True):
-                total = _remainder(_wrapped(left * right + total), modulus)
-            line.append(total)
-        product.append(tuple(line))
-    return tuple(product)
+@cache
+def _power(doubled: int) -> np.ndarray:
+    """Companion matrices, squared `doubled` times."""
+    if doubled == 0:
+        return np.array(MATRICES, np.int64)
+    half = _power(doubled - 1)
+    return _times(half, half)
 
 
 def start_state(seed: int) -> np.ndarray:
@@ -61,19 +54,16 @@ def start_state(seed: int) -> np.ndarray:
     int64[6]
         Three values of each component, oldest first, reduced by the component's modulus.
     """
-    state = []
-    for modulus, companion in zip(MODULI, MATRICES, strict=True):
-        power, column, steps = companion, ((1,), (1,), (1,)), seed // 200 + 1
-        for _ in range(seed % 200):
-            power = _times(power, power, modulus)
-        while steps:
-            if steps & 1:
-                column = _times(power, column, modulus)
-            steps >>= 1
-            if steps:
-                power = _times(power, power, modulus)
-        state += [entry[0] % modulus for entry in column]
-    return np.array(state, np.int64)
+    for doubled in range(seed % 200):  # one after the other, so that the depth of recursion stays small
+        _power(doubled)
+    power, column, steps = _power(seed % 200), np.ones((2, 3, 1), np.int64), seed // 200 + 1
+    while steps:
+        if steps & 1:
+            column = _times(power, column)
+        steps >>= 1
+        if steps:
+            power = _times(power, power)
+    return (column % MODULUS).ravel()
 
 
 @njit(cache=True)

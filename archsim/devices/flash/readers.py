@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from archsim.config.regular import what_is
 from archsim.devices.flash.geometry import SECTOR_BYTES
 from archsim.devices.flash.patterns import STRETCH
 from archsim.units import InputError, quote, suggest
@@ -28,6 +29,8 @@ UNITS_NS = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}
 #: Largest request, in sectors (32 MiB), and longest trace, in ns (the kernel's clock).
 SECTORS_MAX = 1 << 16
 TIME_MAX_NS = 1 << 49
+#: First sectors beyond are no addresses of any disk (8 EiB), and would overflow.
+SECTOR_END = 1 << 54
 #: fio issues requests as fast as it can: a mean gap as long as this says that the unit is wrong.
 FIO_GAP_MAX_NS = 50 * 10**6
 #: A longer trace that asks for this many bytes per ns on average has its times in a wrong unit.
@@ -35,13 +38,13 @@ BYTES_PER_NS_MAX = 400
 MANY = 100
 
 _LINE_MAX = 1 << 12
-_MQSIM = re.compile(r"(-?\d{1,19})\s+(\d{1,9})\s+(\d{1,19})\s+(\d{1,19})\s+([01])")
-_MQSIM_LIKE = re.compile(r"-?\d+(\s+-?[\d.]+){4}")
-_FIO_HEADER = re.compile(r"fio version (\d+) iolog")
+_MQSIM = re.compile(r"(-?\d{1,19})\s+(\d{1,9})\s+(\d{1,19})\s+(\d{1,19})\s+([01])", re.ASCII)
+_MQSIM_LIKE = re.compile(r"-?\d+(\s+-?[\d.]+){4}", re.ASCII)
+_FIO_HEADER = re.compile(r"fio version (\d+) iolog", re.ASCII)
 _FIO_ACTIONS = ("add", "open", "close", "read", "write", "trim", "sync", "datasync", "sync_file_range", "wait")
-_BLKPARSE = re.compile(r"\d+,\d+\s+\d+\s+\d+\s+(-?\d{1,9})\.(\d{9})\s+\d+\s+([A-Za-z]{1,2})\b\s*(.*)")
-_BLKPARSE_IO = re.compile(r"([A-Z]{1,8})\s+(\d{1,19})\s+\+\s+(\d{1,19})(?:\s+\[.*\])?")
-_BLKPARSE_END = re.compile(r"(CPU\d*|Total|Throughput|Events|Skips|Input file)\b")
+_BLKPARSE = re.compile(r"\d+,\d+\s+\d+\s+\d+\s+(-?\d{1,9})\.(\d{9})\s+\d+\s+([A-Za-z]{1,2})\b\s*(.*)", re.ASCII)
+_BLKPARSE_IO = re.compile(r"([A-Z]{1,8})\s+(\d{1,19})\s+\+\s+(\d{1,19})(?:\s+\[.*\])?", re.ASCII)
+_BLKPARSE_END = re.compile(r"(CPU\d*|Total|Throughput|Events|Skips|Input file)\b", re.ASCII)
 
 
 @dataclass
@@ -86,7 +89,7 @@ class Trace:
         read = {"mqsim": self._mqsim, "fio": self._fio, "blkparse": self._blkparse}[self.format]
         for line, time_ns, write, sector, sectors in read():
             rows.append((self._relative(line, time_ns), write, sector, sectors))
-            self._check_size(line, sectors)
+            self._check_size(line, sector, sectors)
             if len(rows) == STRETCH:
                 yield np.array(rows, np.int64)
                 rows.clear()
@@ -122,8 +125,10 @@ class Trace:
         self.requests += 1
         return relative
 
-    def _check_size(self, line: int, sectors: int) -> None:
-        """Refuse requests of no or too many sectors."""
+    def _check_size(self, line: int, sector: int, sectors: int) -> None:
+        """Refuse requests of no or too many sectors, and addresses that cannot be."""
+        if sector >= SECTOR_END:
+            raise self.error(line, f"sector {sector} is no address: a disk of 2**54 sectors would be 8 EiB")
         if not 0 < sectors <= SECTORS_MAX:
             raise self.error(line, f"a request of {sectors} sectors; it must be 1 to {SECTORS_MAX} (32 MiB)")
         self.size_bytes += sectors * SECTOR_BYTES
@@ -180,12 +185,12 @@ class Trace:
                 continue
             words = text.split()
             stamp = words.pop(0) if version == 3 else ""
-            if (version == 3 and not re.fullmatch(r"-?\d{1,19}", stamp)) or len(words) < 2:
+            if (version == 3 and not re.fullmatch(r"-?[0-9]{1,19}", stamp)) or len(words) < 2:
                 raise self.error(number, f"{quote(text)} is no line of a fio iolog of version {version}")
             action, numbers = words[1], words[2:]
             if action not in _FIO_ACTIONS or (version == 3 and action == "wait"):
                 raise self.error(number, f"unknown action {quote(action)}; {suggest(action, _FIO_ACTIONS)}")
-            if not all(re.fullmatch(r"\d{1,19}", word) for word in numbers):
+            if not all(re.fullmatch(r"[0-9]{1,19}", word) for word in numbers):
                 raise self.error(number, f"{quote(' '.join(numbers))} are not the numbers of a {action}")
             if version == 3:
                 clock = self._ns(number, int(stamp), "us")
@@ -277,6 +282,8 @@ def open_trace(path: str | Path, format: str = "", unit: str = "", action: str =
     InputError
         When there is no such file, it is empty, or it looks like another format.
     """
+    if not str(path):
+        raise InputError("the path of the trace is empty; give one")
     path = Path(path)
     for value, known, what in (
         (format, FORMATS, "format"),
@@ -285,8 +292,9 @@ def open_trace(path: str | Path, format: str = "", unit: str = "", action: str =
     ):
         if value and value not in known:
             raise InputError(f"unknown {what} {quote(value)}; {suggest(value, known)}")
-    if not path.is_file():
-        raise InputError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'no such file'}")
+    problem = what_is(path)
+    if problem:
+        raise InputError(f"{path}: {problem}; expected a block trace")
     trace = Trace(path, format or "mqsim", unit, action)
     number, first = next(iter(trace._lines()), (0, ""))
     if not first:

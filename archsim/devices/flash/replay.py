@@ -13,19 +13,22 @@ from typing import Any
 import numpy as np
 
 from archsim.config import load_part
-from archsim.config.checking import check_model
+from archsim.config.checking import Row, check_model
+from archsim.config.files import Part
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import fill
-from archsim.devices.flash.geometry import SECTOR_BYTES, Config, SsdSpec, message_ns, tables
+from archsim.devices.flash.geometry import CORES, SECTOR_BYTES, SsdSpec
 from archsim.devices.flash.memory import allocate, at
 from archsim.devices.flash.patterns import STRETCH, parse_pattern, pattern_requests
 from archsim.devices.flash.random import start_state
 from archsim.devices.flash.readers import SECTORS_MAX, open_trace
+from archsim.devices.flash.source import feed
 from archsim.devices.flash.ssd import run
+from archsim.devices.flash.tables import tables
 from archsim.units import InputError, quote, suggest
 
 #: Responses the kernel keeps before handing them over.
-RESPONSES = 1 << 16
+RESPONSES = 1 << 14
 #: The reference's generator starts here.
 START_NS = 1
 #: Seed of the random choice of blocks to collect.
@@ -37,6 +40,8 @@ NS_PER_S = 10**9
 NS_PER_US = 1000
 #: Share of the device that synthetic patterns address, as in the reference.
 WORKING_SET = 0.5
+#: Most requests outstanding; a device works on far fewer at a time.
+DEPTH_MAX = 1 << 16
 #: Specs that come with archsim.
 SPECS = Path(__file__).parent / "ssds"
 
@@ -117,9 +122,9 @@ def simulate(spec: SsdSpec, source: Iterable[np.ndarray], drive: Drive, largest_
     """
     started = time.process_time()
     config, lookup = tables(spec, drive.core, drive.hot)
-    stretches = iter(source)
+    stretches = (rows[i : i + STRETCH] for rows in source for i in range(0, len(rows), STRETCH))
     first = next(stretches, None)
-    if first is None or not len(first):
+    if first is None:
         raise InputError("there are no requests to run")
     m = allocate(
         spec,
@@ -135,54 +140,33 @@ def simulate(spec: SsdSpec, source: Iterable[np.ndarray], drive: Drive, largest_
         fill(m, min(spec.logical_pages, drive.filled_bytes // spec.page_bytes))
     at(m, k.ARRIVE, int(first[0, k.S_TIME]) if drive.depth == 0 else START_NS)
     responses: list[np.ndarray] = []
-    asked = _feed(m, config, first)
+    asked = len(first)
+    feed(m, first)
     while True:
+        wanted = 2 if m[k.STARTED] else drive.depth + 2
+        while not m[k.FINAL] and m[k.LENGTH] - m[k.CURSOR] < wanted:
+            fresh = next(stretches, None)
+            if fresh is None:
+                m[k.FINAL] = 1
+            else:
+                feed(m, fresh)
+                asked += len(fresh)
+        m[k.OUT] = m[k.PAUSE] = 0
         run(m)
         responses.append(m[m[k.A_OUT] :][: m[k.OUT]] >> 1)
-        full, m[k.OUT] = m[k.OUT] == RESPONSES, 0
-        if m[k.FINAL] and not full:
+        if not m[k.PAUSE]:
             break
-        if not full:
-            asked += _feed(m, config, next(stretches, None))
     if m[k.SERVED] != asked:
         left = asked - m[k.SERVED]
         raise FlashStuckError(f"flash: {left} of {asked} requests unserved at {m[k.NOW]} ns and nothing is pending")
     return Run(
-        time_ns=int(m[k.NOW]),
+        time_ns=int(max(m[k.NOW], m[k.DOWN_LINK + k.L_FREE], m[k.UP_LINK + k.L_FREE])),
         responses_ns=np.concatenate(responses),
         counts=_counts(m),
         wait_ns=int(m[k.ARRIVAL_SUM]),
         cpu_s=time.process_time() - started,
         memory=m,
     )
-
-
-def _feed(m: np.ndarray, config: Config, fresh: np.ndarray | None) -> int:
-    """Hand a stretch to the kernel, behind the requests it has not taken yet; None: there are no more."""
-    if fresh is None:
-        m[k.FINAL] = 1
-        return 0
-    left = int(m[k.LENGTH] - m[k.CURSOR])
-    rest = m[m[k.A_SOURCE] + int(m[k.CURSOR]) * k.S_FIELDS :][: left * k.S_FIELDS].copy()
-    region = m[m[k.A_SOURCE] :][: (left + len(fresh)) * k.S_FIELDS].reshape(-1, k.S_FIELDS)
-    region[:left] = rest.reshape(-1, k.S_FIELDS)
-    rows = region[left : left + len(fresh)]
-    rows[:, :4] = fresh
-    sector, sectors = fresh[:, k.S_SECTOR], fresh[:, k.S_SECTORS]
-    rows[:, k.R_FIRST] = sector // config.sectors
-    last = (sector + sectors - 1) // config.sectors
-    rows[:, k.R_PAGES] = last - rows[:, k.R_FIRST] + 1
-    rows[:, k.R_RESIDUE] = rows[:, k.R_FIRST] % config.total_planes
-    rows[:, k.R_LINK_NS] = message_ns(sectors * SECTOR_BYTES, config)
-    if config.data_by_page:
-        reads = rows[:, k.S_WRITE] == 0
-        rows[reads, k.R_LINK_NS] = -(-rows[reads, k.R_LINK_NS] // rows[reads, k.R_PAGES])
-    rows[:, k.R_LOW] = sector - rows[:, k.R_FIRST] * config.sectors
-    rows[:, k.R_HIGH] = sector + sectors - last * config.sectors
-    # Reading the mapping of the whole stretch at once brings it into the processor's cache while the reads overlap.
-    m[m[k.A_MAP] + 2 * rows[:, k.R_FIRST]].max()
-    m[k.CURSOR], m[k.LENGTH] = 0, left + len(fresh)
-    return len(fresh)
 
 
 def _counts(m: np.ndarray) -> dict[str, int]:
@@ -225,6 +209,18 @@ def device_spec(name_or_path: str | Path) -> SsdSpec:
     InputError
         When there is none, or the file does not fit :class:`SsdSpec`.
     """
+    part = _device_part(name_or_path)
+    check_model(SsdSpec, part.section, sourced=True)
+    return SsdSpec.model_validate_json(json.dumps(part.section.values), strict=True)
+
+
+def device_rows(name_or_path: str | Path) -> list[Row]:
+    """Values of a device with units, sources and ranges; errors as :func:`device_spec`."""
+    return list(check_model(SsdSpec, _device_part(name_or_path).section, sourced=True).rows)
+
+
+def _device_part(name_or_path: str | Path) -> Part:
+    """Part file of a device by name or path."""
     text = str(name_or_path)
     if "/" not in text and not text.endswith((".yaml", ".yml")):
         if text not in device_names():
@@ -233,8 +229,7 @@ def device_spec(name_or_path: str | Path) -> SsdSpec:
     part = load_part(text)
     if part.device != DEVICE:
         raise InputError(f"{text}: is a part for {quote(part.device)}, not for {quote(DEVICE)}")
-    check_model(SsdSpec, part.section, sourced=True)
-    return SsdSpec.model_validate_json(json.dumps(part.section.values), strict=True)
+    return part
 
 
 def run_pattern(
@@ -266,6 +261,7 @@ def run_pattern(
     """
     if depth < 1:
         raise InputError(f"queue depth {depth}: at least 1 is needed")
+    _check_drive(depth, core)
     last = spec.last_sector(WORKING_SET)
     if span_bytes:
         if not SECTOR_BYTES <= span_bytes <= spec.logical_sectors * SECTOR_BYTES:
@@ -275,6 +271,14 @@ def run_pattern(
         last = span_bytes // SECTOR_BYTES
     source = pattern_requests(parse_pattern(pattern), size_bytes, requests, last, seed)
     return simulate(spec, source, Drive(depth, core, hot, filled_bytes), size_bytes // SECTOR_BYTES)
+
+
+def _check_drive(depth: int, core: str) -> None:
+    """Refuse a depth that no host keeps outstanding, and an unknown class of core."""
+    if depth > DEPTH_MAX:
+        raise InputError(f"queue depth {depth}: at most {DEPTH_MAX} requests can be outstanding")
+    if core not in CORES:
+        raise InputError(f"unknown core {quote(core)}; {suggest(core, CORES)}")
 
 
 def run_trace(
@@ -298,6 +302,9 @@ def run_trace(
     tuple of Run and dict
         The dictionary tells about the trace: format, lines skipped, addresses wrapped.
     """
+    if depth < 0:
+        raise InputError(f"queue depth {depth}: at least 1 is needed, or 0 for the trace's own times")
+    _check_drive(depth, core)
     trace = open_trace(path, format, unit, action)
     wrapped = [0]
     source = _within(trace.stretches(), spec.logical_sectors, wrapped)

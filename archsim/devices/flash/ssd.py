@@ -2,7 +2,7 @@
 
 One event is the end of something that occupies a resource: a message on a direction of the link, a command or data on a
 channel, an array operation in a chip, a page's work in the firmware, a request's work on the host core. Events of one
-time happen in the order in which they were scheduled.
+time happen in the order in which what ends there was begun.
 """
 
 from __future__ import annotations
@@ -18,13 +18,22 @@ from archsim.devices.flash.host import (
     completed,
     enqueue,
     issued,
-    next_message,
     next_request,
     prepared,
     woken,
 )
-from archsim.devices.flash.memory import renumber, take
-from archsim.devices.flash.nand import array_read, ask_all, ask_channel, command_sent, command_taken, release, some_idle
+from archsim.devices.flash.memory import take
+from archsim.devices.flash.nand import (
+    array_read,
+    ask_all,
+    ask_channel,
+    ask_for_reads,
+    command_sent,
+    command_taken,
+    release,
+    some_idle,
+)
+from archsim.devices.flash.translation import locate_reads
 
 
 @njit(cache=True)
@@ -57,18 +66,24 @@ def programmed(m, unit):
 
 @njit(cache=True)
 def next_event(m):
-    """Take the next slot; -1 when nothing is pending or the driver is wanted."""
-    first, least, slot = m[k.A_EVENTS], k.NEVER, -1
-    for number in range(m[k.Z_SLOTS]):
-        if m[first + number] < least:
-            least, slot = m[first + number], number
-    # An event takes at most one request, the first one of a closed loop its depth; times look one ahead.
-    short = not m[k.FINAL] and m[k.LENGTH] - m[k.CURSOR] < (2 if m[k.STARTED] else m[k.DEPTH] + 2)
-    if slot < 0 or short or m[k.OUT] == m[k.Z_OUT]:
-        return -1
-    m[k.NOW] = least >> k.ORDER_BITS
-    m[first + slot] = k.NEVER
-    return slot
+    """Take the next slot; -1 when nothing is pending.
+
+    At one time the event comes first whose cause began first, and of those the one that was scheduled first.
+    """
+    least, slot = k.NEVER - 1, -1
+    for other in range(k.EVENTS, m[k.EVENTS_END], k.E_FIELDS):
+        end = m[other]
+        if end > least:
+            continue
+        if end == least and slot >= 0:
+            gap = m[other + k.E_START] - m[slot + k.E_START]
+            if gap > 0 or (gap == 0 and m[other + k.E_ORDER] > m[slot + k.E_ORDER]):
+                continue
+        least, slot = end, other
+    if slot >= 0:
+        m[k.NOW] = least
+        m[slot] = k.NEVER
+    return slot + 0 * m[k.NOW]
 
 
 @njit(cache=True)
@@ -86,26 +101,24 @@ def seldom(m, slot):
 
 @njit(cache=True)
 def run(m):
-    """Run until more requests are wanted, the room for responses is used up, or nothing is pending.
+    """Run until more requests are wanted or the room for responses is used up (``PAUSE``), or nothing is pending.
 
     Parameters
     ----------
     m : int64[:]
         Memory of the kernel, see the module ``columns``.
     """
-    channels, chips = k.FIRST_CHANNEL, k.FIRST_CHANNEL + m[k.K_CHANNELS]
-    while True:
-        if m[k.SEQ] + m[k.Z_SLOTS] >= 1 << k.ORDER_BITS:
-            renumber(m)
+    chips = k.FIRST_CHANNEL + m[k.K_CHANNELS] * k.E_FIELDS
+    while not m[k.PAUSE]:
         slot = next_event(m)
         if slot >= chips:
-            unit = m[k.A_UNITS] + (slot - chips) * k.U_FIELDS
+            unit = m[k.A_UNITS] + ((slot - chips) >> 2) * k.U_FIELDS
             if m[m[unit + k.U_HEAD] + k.T_KIND] < k.WRITE:
                 array_read(m, unit)
             else:
                 programmed(m, unit)
-        elif slot >= channels:
-            channel = m[k.A_CHANNELS] + (slot - channels) * k.C_FIELDS
+        elif slot >= k.FIRST_CHANNEL:
+            channel = m[k.A_CHANNELS] + ((slot - k.FIRST_CHANNEL) >> 2) * k.C_FIELDS
             if m[channel + k.C_TRANSACTION] < 0:
                 command_sent(m, channel)
             else:
@@ -116,13 +129,15 @@ def run(m):
                     page_arrived(m, channel)
             if m[k.K_COMMANDS_FIRST] and command_taken(m, channel):
                 continue
-            if release(m, channel):
+            if release(m, channel) and ask_for_reads(m, channel) < 0:
                 ask_channel(m, channel)
         elif slot == k.DOWN:
             request = at_device(m)
-            if request >= 0 and arrived(m, request) and some_idle(m):
-                ask_all(m)
-            next_message(m, k.DOWN)
+            if request >= 0:
+                located = locate_reads(m, request)
+                queued = located == m[request + k.R_PAGES] or arrived(m, request, located)
+                if queued and some_idle(m):
+                    ask_all(m)
         elif slot == k.UP:
             request = at_host(m)
             if request >= 0:
@@ -132,7 +147,6 @@ def run(m):
                     request = next_request(m)
                     if prepared(m, request):
                         enqueue(m, request)
-            next_message(m, k.UP)
         elif slot >= 0:
             seldom(m, slot)
         else:

@@ -17,31 +17,45 @@ from archsim.devices.flash.memory import append, bits, new_transaction, remove
 
 
 @njit(cache=True)
-def locate_read(m, tr, plane):
-    """Translate and queue a read in the usual case; returns whether that was done, else :func:`locate` is needed.
+def locate_reads(m, request):
+    """Translate and queue the pages of a read in the usual case; returns how many, the rest needs :func:`locate`.
 
-    Usual: the mapping is in the controller, the page is not being moved, and if it is touched for the first time its
-    plane has space and this is not the last page of a block.
+    Usual: neither firmware nor mapping cache takes part, the page is not being moved, and if it is touched for the
+    first time its plane has space and this is not the last page of a block.
     """
-    mapped = m[k.A_MAP] + 2 * m[tr + k.T_LOGICAL]
-    entry = m[mapped]
-    if m[tr + k.T_KIND] != k.READ or entry & k.LOCK or m[k.K_SEGMENT_SLOTS] > 0:
-        return False
-    if entry == 0:
-        block = m[plane + k.P_USER]
-        page = m[block + k.B_NEXT]
-        tight = m[plane + k.P_POOL] < m[k.K_WRITE_STOP] or m[plane + k.P_RESERVED] > 0
-        if tight or page + 1 == m[k.K_PAGES_PER_BLOCK]:
-            return False
-        m[block + k.B_NEXT] = page + 1
-        m[m[block + k.B_OWNER] + page] = m[tr + k.T_LOGICAL] + 1
-        entry = m[block + k.B_ENTRY] + page
-        m[mapped], m[mapped + 1] = entry, m[tr + k.T_SECTORS]
-    aim(m, tr, plane, entry)
-    m[m[tr + k.T_BLOCK] + k.B_READS] += 1
-    m[tr + k.T_DATA] = m[m[k.A_DATA_NS] + bits(m[tr + k.T_SECTORS])]
-    enter(m, k.Q_READ, tr)
-    return True
+    pages = m[request + k.R_PAGES] if m[k.Z_DIRECT] and not m[request + k.S_WRITE] else 0
+    layout = m[k.A_LAYOUT] + m[request + k.R_RESIDUE]
+    mapped = m[k.A_MAP] + 2 * m[request + k.R_FIRST]
+    page = 0
+    while page < pages:
+        plane, entry = m[layout], m[mapped]
+        low = m[request + k.R_LOW] if page == 0 else 0
+        high = m[request + k.R_HIGH] if page + 1 == pages else m[k.K_SECTORS]
+        logical, sectors = m[request + k.R_FIRST] + page, ((1 << (high - low)) - 1) << low
+        if entry == 0:
+            block = m[plane + k.P_USER]
+            place = m[block + k.B_NEXT]
+            if m[plane + k.P_POOL] < m[k.K_WRITE_STOP] or m[plane + k.P_RESERVED] > 0:
+                break
+            if place + 1 == m[k.K_PAGES_PER_BLOCK]:
+                break
+            m[block + k.B_NEXT] = place + 1
+            m[m[block + k.B_OWNER] + place] = logical + 1
+            entry = m[block + k.B_ENTRY] + place
+            m[mapped], m[mapped + 1] = entry, sectors
+        elif entry & k.LOCK:
+            break
+        tr = new_transaction(m, k.READ, request, logical, sectors)
+        aim(m, tr, plane, entry)
+        m[m[tr + k.T_BLOCK] + k.B_READS] += 1
+        m[tr + k.T_DATA] = m[m[k.A_DATA_NS] + high - low]
+        enter(m, k.Q_READ, tr)
+        page += 1
+        mapped += 2
+        layout += 1
+        if layout == m[k.A_LAYOUT] + m[k.K_TOTAL_PLANES]:
+            layout = m[k.A_LAYOUT]
+    return page + 0 * m[k.NOW]
 
 
 @njit(cache=True)
