@@ -74,6 +74,7 @@ def pim(
     tokens: Annotated[int, typer.Option(help="Vectors that meet the same weights.")] = 1,
     fence: Annotated[bool, typer.Option("--fence", help="A memory fence after each vector load.")] = False,
     baseline: Annotated[bool, typer.Option("--baseline", help="Also the same weights streamed without PIM.")] = False,
+    commands: Annotated[Path | None, typer.Option(help="Write channel 0's commands to this CSV file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Replay PIM instructions, or lower one matrix-vector product, on the command-level PIM model."""
@@ -85,12 +86,15 @@ def pim(
     if (file is None) == (gemv is None):
         raise InputError("give an instruction trace or --gemv OUTxIN, one of the two")
     if gemv is not None:
+        if commands is not None:
+            raise InputError("--commands belongs to a trace; --gemv gives counts only")
         shape = parse_shape(gemv)
         result = product(device, *shape, dtype=dtype, tokens=tokens, fence=fence, baseline=baseline)
     else:
         if (dtype, tokens, fence) != (None, 1, False):
             raise InputError("--dtype, --tokens and --fence belong to --gemv; a trace says itself what it does")
-        result = replay(device, file, baseline=baseline)
+        check_outputs(file, commands, None)
+        result = replay(device, file, baseline=baseline, command_trace=commands)
     _show(result.to_json(), gemv or str(file), as_json)
 
 

@@ -110,9 +110,12 @@ def test_lowering_is_pure(machine, name, kind):
     for column in type(first)._fields:
         assert np.array_equal(getattr(first, column), getattr(second, column))
     assert all(np.array_equal(a, b) for a, b in zip(ops, before))
-    assert first.op.tolist() == [0, 1, 2]
+    each = np.bincount(first.op, minlength=3)
+    assert (each > 0).all()
+    assert first.op.tolist() == np.repeat([0, 1, 2], each).tolist()
     for column in ("work", "cap", "lead", "coef", "counts"):
-        assert np.array_equal(getattr(first, column)[0], getattr(first, column)[2])
+        values = getattr(first, column)
+        assert np.array_equal(values[first.op == 0], values[first.op == 2])
 
 
 @pytest.mark.parametrize(("machine", "name", "kind"), CASES)
@@ -121,11 +124,10 @@ def test_split_operators_conserve_and_converge(machine, name, kind):
     whole = device.lower(make_ops([entry(kind)]))
     for parts in (4, 16, 64):
         split = device.lower(make_ops([entry(kind, parts=parts)]))
-        assert split.op.size == parts
+        assert split.op.size == parts * whole.op.size
         assert split.lead.sum() == whole.lead.sum()
         assert split.counts.sum(axis=0).tolist() == whole.counts.sum(axis=0).tolist()
-        if whole.pool[0, 0] == SYSTEMS[machine].binding.pool("dram.bandwidth"):
-            assert split.work.sum() == whole.work.sum()
+        assert split.work.sum() == whole.work.sum()
         assert alone_ps(split) == pytest.approx(alone_ps(whole), rel=2e-3)
 
 
@@ -135,10 +137,8 @@ def test_bytes_flow_through_the_pools_of_the_device_and_of_dram(machine, name, k
     bits = {action: int(count) for action, count in zip(rows.actions, rows.counts.sum(axis=0))}
     moved = (bits.get("dram.read_bits", 0) + bits.get("dram.write_bits", 0)) // 8
     assert bits.get("dram.io_bits", 0) == 8 * moved
-    if moved:
-        assert rows.work.sum() >> 28 == moved
-        assert rows.pool[0, 0] == SYSTEMS[machine].binding.pool("dram.bandwidth")
-        assert rows.coef[0, 0] == 1 << 20
+    flowing = (rows.pool[:, 0] == SYSTEMS[machine].binding.pool("dram.bandwidth")) & (rows.coef[:, 0] == 1 << 20)
+    assert rows.work[flowing].sum() >> 28 == moved
     for pool, coef in zip(rows.pool[0], rows.coef[0]):
         assert (pool < 0) == (coef == 0)
 

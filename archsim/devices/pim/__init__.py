@@ -1,188 +1,298 @@
-"""Processing in DRAM banks: matrix-vector products where the weights lie.
+"""Processing in DRAM banks: matrix-vector products, attention and vector operators where the weights lie.
 
 Modelled: a product of m rows runs on all channels of the device in step, with the cycles and command counts of the
-command kernel (:mod:`archsim.devices.pim.commands`) for its layout (:mod:`archsim.devices.pim.gemv`); m rows share
-passes over the weights as far as the device reuses them. While it runs, its rank serves nobody: the row claims the
-DRAM pool (``host: exclusive``), or, when host data lie in other ranks, draws what these lose
-(``host: other_ranks``, :mod:`archsim.devices.pim.host`). Not modelled: the sum of partial results on the host and the
-second copy of the weights that a host layout needs.
+command kernel (:mod:`archsim.devices.pim.commands`) for its layout (:mod:`archsim.devices.pim.products`); m rows share
+passes over the weights as far as the device reuses them. What is no product goes by ``vector_unit``:
 
-One sequencer stands for those of all channels: the host sends every channel the same instructions. An operator is one
-row, so its pre-emption quantum is the operator; ``parts`` splits it.
+``none``   the device lowers products only
+``aau``    an attention algorithm unit on every die (:mod:`archsim.devices.pim.aau`): the device runs a whole layer
+``host``   intermediates travel: interrupt, two fences, a copy each way, and the work on the host's unit, in its queue
+
+Host reads while the device computes, by ``host``:
+
+``exclusive``     host data share the ranks: the row claims the DRAM pool
+``other_ranks``   host data lie in other ranks, which lose command and data slots (:mod:`archsim.devices.pim.host`)
+``striped``       host data are striped over `host_ranks` ranks of which one computes: the rest loses slots
+
+PIM commands go first, so such a row has a weight that no stream matches. With ``gating`` the device also lowers
+CONTROL: n switches between rank groups (:mod:`archsim.devices.pim.gtsu`). Devices that are rank groups of one memory
+share a sequencer by name. Not modelled: the sum of partial results on the host.
+
+One sequencer stands for those of all its channels: they get the same instructions and move in step (one class of the
+kernel). A part of the channels is a device of its own with ``channels``. An operator is one row, so its pre-emption
+quantum is the operator; ``parts`` splits it.
 
 Sources: see the standards' files; energy in :mod:`archsim.devices.pim.power`.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, model_validator
 
-from archsim.device import BLOCK, STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Rows, Unit
+from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Rows, Unit
 from archsim.devices.dram.power import prices
 from archsim.devices.dram.standard import load_standard
-from archsim.devices.pim.gemv import best_plan, lower
-from archsim.devices.pim.host import leftover
-from archsim.devices.pim.isa import Cmd
-from archsim.devices.pim.power import AREA, DEFAULT_DIE, ENERGY, OFF_CHIP
-from archsim.devices.pim.standard import PimStandard, load_pim
+from archsim.devices.pim import aau, gtsu
+from archsim.devices.pim.power import AREA, DEFAULT_DIE, ENERGY
+from archsim.devices.pim.products import ACTIONS as BANK_ACTIONS
+from archsim.devices.pim.products import (
+    Part,
+    Product,
+    data_type,
+    head_products,
+    heads_per_channel,
+    kv_write,
+    product,
+    standard_of,
+)
+from archsim.devices.pim.spec import PimSpec
 from archsim.lowering import (
+    DRAM_ACTIONS,
     LEAD_PS,
+    PAGE_BYTES,
     PLAN_COLUMNS,
+    READ_BYTES,
+    STREAM,
     TIME_PS,
     TIME_RATE,
     UNIT,
     WEIGHT,
-    KernelTime,
+    WRITE_BYTES,
     allowed_kinds,
     build_rows,
+    bytes_to_ps,
     check_ops,
+    count_traffic,
+    cycles_to_ps,
 )
 from archsim.registry import device
-from archsim.units import COEF_ONE, WORK_ONE, PositiveInt
+from archsim.units import COEF_ONE, WORK_ONE
 
-ACTIONS = ("activate", "access_bits", "mac_bits", "io_bits", "mode_switch", "refresh")
+__all__ = ["ACTIONS", "Pim", "PimSpec", "data_type"]
 
-
-class PimSpec(BaseModel):
-    """One PIM memory.
-
-    Attributes
-    ----------
-    standard : str
-        Name of a PIM standard (``lpddr5x_pim``, ...).
-    host : str
-        ``exclusive``: the host's data share the ranks that compute. ``other_ranks``: they lie in other ranks.
-    ranks : int
-        Ranks a channel; ``other_ranks`` needs two.
-    fence : bool
-        A memory fence after each vector load.
-    crossing_ps : int
-        Time from the host's call to the first command.
-    memory : str
-        Name of the DRAM device in the system.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    standard: str
-    host: Literal["exclusive", "other_ranks"]
-    ranks: PositiveInt
-    fence: bool
-    crossing_ps: KernelTime
-    memory: str = "dram"
-
-    @model_validator(mode="after")
-    def _fits(self) -> PimSpec:
-        load_pim(self.standard)
-        if self.host == "other_ranks" and self.ranks < 2:
-            raise ValueError(f"host: other_ranks needs 2 ranks or more; ranks is {self.ranks}")
-        return self
+OWN_ACTIONS = (*BANK_ACTIONS, *aau.ACTIONS, "gtsu_switch", "trip", "trip_elements")
+ACTIONS = OWN_ACTIONS
+_FIRST_AAU, _SWITCH, _TRIP, _ELEMENTS = len(BANK_ACTIONS), len(BANK_ACTIONS) + len(aau.ACTIONS), -2, -1
+#: Share weight of a row that draws what its commands take from others: more than any stream's bytes in flight.
+FIRST = 1 << 20
+VECTOR_KINDS = frozenset({OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE})
+LAYER_KINDS = VECTOR_KINDS | {OpKind.ATTENTION, OpKind.KV_WRITE}
+#: Columns of an operator that its rows depend on.
+_KEY = (
+    "kind", "m", "k", "n", "kv", "heads", "kv_heads", "head_dim", "wdtype", "adtype", "kvdtype", "in_bytes",
+    "out_bytes",
+)  # fmt: skip
 
 
-class Product(NamedTuple):
-    """One lowered product: time, counts by :data:`ACTIONS`, bytes/s that other ranks lose."""
+class Stage(NamedTuple):
+    """One row of an operator: where it runs, its lead and time, DRAM bytes, counts, draw on the DRAM pool."""
 
+    unit: int
+    lead_ps: int
     time_ps: int
+    read_bytes: int
+    write_bytes: int
     counts: tuple[int, ...]
-    lost_bytes_per_s: float
-
-
-def data_type(standard: PimStandard, wdtype: int, adtype: int) -> str:
-    """The device's data type for weights and activations: equal weight bits, activations at least as wide.
-
-    Scales of block formats are left out of the width; they are applied by the host to the sums.
-
-    Raises
-    ------
-    ValueError
-        The device has none.
-    """
-    weight_bits, activation_bits = (_bits(DType(int(d))) for d in (wdtype, adtype))
-    fitting = [(a, n) for n, (w, a) in standard.compute.dtypes.items() if w == weight_bits and a >= activation_bits]
-    if not fitting:
-        raise ValueError(
-            f"{standard.name} multiplies no {DType(int(wdtype)).name} weights by {DType(int(adtype)).name} "
-            f"activations; it has {', '.join(standard.compute.dtypes)}"
-        )
-    return min(fitting)[1]
-
-
-def _bits(dtype: DType) -> int:
-    """Bits of one value, scales of its block left out."""
-    stored, elements = BLOCK[dtype]
-    return {DType.Q4_0: 4, DType.Q4_1: 4, DType.Q8_0: 8}.get(dtype, 8 * stored // elements)
-
-
-@lru_cache(maxsize=4096)
-def product(name: str, m: int, k: int, n: int, dtype: str, fence: bool, ranks: int) -> Product:
-    """Time and counts of ``[m, k] x [k, n]``; `ranks` above 1 also asks what the other ranks lose."""
-    standard = load_pim(name)
-    plan, run = best_plan(standard, n, k, dtype=dtype, tokens=m, fence=fence)
-    number = dict(zip(Cmd, run.counts.sum(axis=0).tolist(), strict=True))
-    bits, banks = 8 * standard.organisation["access_bytes"], standard.banks
-    read = bits * banks // standard.compute.banks_per_block * number[Cmd.MAC16]
-    lost = 0.0
-    if ranks > 1:
-        kept = leftover(standard, lower(standard, plan, fence=fence), ranks=ranks).other_ranks
-        lost = (1 - kept) * standard.channel_bytes_per_s * standard.organisation["channels"]
-    counts = (
-        banks * number[Cmd.ACT16],
-        read,
-        read * standard.compute.dtypes[dtype][1],
-        bits * sum(number[c] for c in OFF_CHIP),
-        number[Cmd.TMOD],
-        number[Cmd.REFAB],
-    )
-    return Product(int(-(-run.cycles * standard.tck_ps // 1)), counts, lost)
+    draw: int
 
 
 @device("pim")
 class Pim(Device):
-    """Unit ``<name>.sequencer``; lowers MATMUL and PROJECTION."""
+    """Unit ``<name>.sequencer``; lowers MATMUL and PROJECTION, and with a vector unit all of a decoder layer."""
 
     Spec = PimSpec
-    ops = frozenset({OpKind.MATMUL, OpKind.PROJECTION})
     kind = "pim"
 
     def __init__(self, name: str, spec: PimSpec) -> None:
         super().__init__(name, spec)
-        self.standard = load_pim(spec.standard)
+        self.part = Part(spec.standard, spec.channels, spec.tokens_per_pass)
+        self.standard = standard_of(self.part)
+        self.ops = frozenset({OpKind.MATMUL, OpKind.PROJECTION})
+        self.ops |= LAYER_KINDS if spec.vector_unit != "none" else frozenset()
+        self.ops |= {OpKind.CONTROL} if spec.gating else frozenset()
+        self._stages: dict[tuple[int, ...], tuple[Stage, ...]] = {}
 
     def units(self) -> list[Unit]:
-        """Return the one sequencer that drives all channels in step."""
-        return [Unit(f"{self.name}.sequencer", "one operator")]
+        """Return the one sequencer that drives all channels in step, unless another device has it."""
+        return [] if self.spec.sequencer else [Unit(f"{self.name}.sequencer", "one operator")]
 
     def bind(self, binding: Binding) -> None:
         """Resolve ids."""
         super().bind(binding)
+        spec = self.spec
         self._allowed = allowed_kinds(self.ops)
-        self._unit = binding.unit(f"{self.name}.sequencer")
-        self._memory = binding.pool(f"{self.spec.memory}.bandwidth")
-        self._actions = tuple(f"{self.name}.{action}" for action in ACTIONS)
+        every = self.part.channels in (0, standard_of(Part(spec.standard)).organisation["channels"])
+        self._claims = spec.host == "exclusive" and every
+        self._unit = binding.unit(f"{spec.sequencer or self.name}.sequencer")
+        self._host_unit = binding.unit(spec.trip_unit) if spec.vector_unit == "host" else -1
+        self._memory = binding.pool(f"{spec.memory}.bandwidth")
+        self._actions = tuple(f"{self.name}.{action}" for action in self._own_actions()) + tuple(
+            f"{spec.memory}.{action}" for action in DRAM_ACTIONS
+        )
+        self._columns = [OWN_ACTIONS.index(action) for action in self._own_actions()]
+        if spec.vector_unit == "aau":
+            channels = self.standard.organisation["channels"]
+            self._aau = aau.Aau(channels, spec.aau_lanes, spec.aau_latency_cycles, round(spec.aau_clock_hz / 1e3))
+
+    def _own_actions(self) -> tuple[str, ...]:
+        """Actions that this device can count."""
+        spec = self.spec
+        chosen = BANK_ACTIONS + (aau.ACTIONS if spec.vector_unit == "aau" else ())
+        chosen += ("gtsu_switch",) if spec.gating else ()
+        return chosen + (("trip", "trip_elements") if spec.vector_unit == "host" else ())
 
     def lower(self, ops: Ops) -> Rows:
-        """One row an operator (times ``parts``) that lasts what the command kernel counts."""
+        """One row an operator (times ``parts``) that lasts what the command kernel counts.
+
+        With ``vector_unit: host`` attention is three: scores, their trip to the host and back, values.
+        """
         check_ops(ops, self._allowed, self.name)
-        spec, size = self.spec, ops.m.size
-        ranks = spec.ranks if spec.host == "other_ranks" else 1
-        plan, counts = np.zeros((size, PLAN_COLUMNS), np.int64), np.zeros((size, len(ACTIONS)), np.int64)
-        draws = np.zeros(size, np.int64)
-        plan[:, UNIT], plan[:, WEIGHT], plan[:, LEAD_PS] = self._unit, 1, spec.crossing_ps
-        for i in range(size):
-            dtype = data_type(self.standard, ops.wdtype[i], ops.adtype[i])
-            done = product(spec.standard, int(ops.m[i]), int(ops.k[i]), int(ops.n[i]), dtype, spec.fence, ranks)
-            plan[i, TIME_PS], counts[i] = done.time_ps, done.counts
-            draws[i] = round(done.lost_bytes_per_s * WORK_ONE / 1e12) * COEF_ONE // TIME_RATE
-        rows = build_rows(ops, plan, counts, self._actions, (-1, -1, -1))
-        rows = rows._replace(stream=np.full(rows.op.size, STREAMS.index("pim"), np.int64))
-        if spec.host == "exclusive":
-            return rows._replace(claim=np.full(rows.op.size, self._memory, np.int64))
-        rows.pool[:, 0], rows.coef[:, 0] = self._memory, draws[rows.op]
+        stages: list[Stage] = []
+        source: list[int] = []
+        for i, key in enumerate(zip(*(getattr(ops, name).tolist() for name in _KEY), strict=True)):
+            found = self._stages.get(key)
+            if found is None:
+                found = self._stages[key] = self._plan(dict(zip(_KEY, key, strict=True)))
+            stages += found
+            source += [i] * len(found)
+        return self._rows(ops, stages, np.array(source, np.int64))
+
+    def _rows(self, ops: Ops, stages: list[Stage], source: np.ndarray) -> Rows:
+        """Task rows of stages."""
+        size, own = len(stages), len(OWN_ACTIONS)
+        plan, counts = np.zeros((size, PLAN_COLUMNS), np.int64), np.zeros((size, own + len(DRAM_ACTIONS)), np.int64)
+        plan[:, WEIGHT], plan[:, STREAM] = self.spec.trip_inflight_bytes or FIRST, STREAMS.index("copy")
+        table = np.array([stage[:5] for stage in stages], np.int64)
+        plan[:, [UNIT, LEAD_PS, TIME_PS, READ_BYTES, WRITE_BYTES]] = table
+        counts[:, :own] = [stage.counts for stage in stages]
+        for i in np.flatnonzero(table[:, 3] + table[:, 4]):
+            count_traffic(counts, i, own, table[i, 3], table[i, 4], PAGE_BYTES)
+        counts = counts[:, [*self._columns, *range(own, own + len(DRAM_ACTIONS))]]
+        split = ops._replace(parts=np.ascontiguousarray(ops.parts[source]))
+        rows = build_rows(split, plan, counts, self._actions, (self._memory, -1, -1))
+        made, banks = rows.op, (table[:, 3] + table[:, 4] == 0)[rows.op]
+        rows = rows._replace(op=source[made], stream=np.where(banks, STREAMS.index("pim"), rows.stream))
+        rows.weight[banks] = FIRST
+        draw = np.array([stage.draw for stage in stages], np.int64)[made]
+        if self._claims:
+            return rows._replace(claim=np.where(banks, self._memory, -1))
+        drawing = banks & (draw > 0)
+        rows.pool[drawing, 0], rows.coef[drawing, 0] = self._memory, draw[drawing]
         return rows
+
+    def _plan(self, op: dict[str, int]) -> tuple[Stage, ...]:
+        """Stages of one operator, without parts."""
+        kind, spec = OpKind(op["kind"]), self.spec
+        if kind == OpKind.CONTROL:
+            lead = op["n"] * self.switch_ps
+            return (Stage(self._unit, lead, 0, 0, 0, self._full({_SWITCH: op["n"]}), 0),)
+        if kind in (OpKind.MATMUL, OpKind.PROJECTION):
+            dtype = data_type(self.standard, op["wdtype"], op["adtype"], spec.widen)
+            ranks = spec.ranks if spec.host != "exclusive" else 1
+            done = product(self.part, op["m"], op["k"], op["n"], dtype, spec.fence, ranks)
+            return (self._banks(done),)
+        if kind == OpKind.KV_WRITE:
+            return (self._banks(self._write(op)),)
+        if kind == OpKind.ATTENTION:
+            return self._attention(op)
+        if spec.vector_unit == "host":
+            return (self._trip(op["m"] * op["k"], op["in_bytes"], op["out_bytes"]),)
+        cycles, counted = self._aau.rows(kind, op["m"], op["k"])
+        return (self._on_aau(cycles, counted),)
+
+    @property
+    def switch_ps(self) -> int:
+        """Time of one switch between rank groups."""
+        return int(-(-gtsu.switch_cycles(self.standard) * self.standard.tck_ps // 1))
+
+    def _full(self, some: dict[int, int]) -> tuple[int, ...]:
+        """Counts of all actions from those of a few."""
+        counts = [0] * len(OWN_ACTIONS)
+        for column, count in some.items():
+            counts[column] = count
+        return tuple(counts)
+
+    def _banks(self, done: Product) -> Stage:
+        """Row of a run of the command kernel."""
+        counts = (*done.counts, *([0] * (len(OWN_ACTIONS) - len(done.counts))))
+        return Stage(self._unit, self.spec.crossing_ps, done.time_ps, 0, 0, counts, self._draw(done.lost))
+
+    def _draw(self, lost: float) -> int:
+        """Coefficient on the DRAM pool for what the host loses while the device computes.
+
+        `lost` is the share that a stream in another rank loses.
+        """
+        spec = self.spec
+        if self._claims:
+            return 0
+        if spec.host == "exclusive":  # a part of the channels: the others stay free
+            org, there = self.standard.organisation, standard_of(Part(spec.standard)).organisation
+            lost = org["channels"] / there["channels"]
+        elif spec.host == "striped":
+            lost = (1 + (spec.host_ranks - 1) * lost) / spec.host_ranks
+        return int(lost * spec.host_bytes_per_s * WORK_ONE / 1e12) * COEF_ONE // TIME_RATE
+
+    def _on_aau(self, cycles: int, counted: tuple[int, ...]) -> Stage:
+        """Row of the attention algorithm units; the banks rest and the host keeps its other ranks."""
+        counts = self._full({_FIRST_AAU + i: count for i, count in enumerate(counted)})
+        draw = 0 if self.spec.host == "other_ranks" else self._draw(0.0)
+        return Stage(self._unit, 0, cycles_to_ps(cycles, self._aau.khz), 0, 0, counts, draw)
+
+    def _trip(self, elements: int, in_bytes: int, out_bytes: int) -> Stage:
+        """Row of a trip to the host's unit and back: interrupt and fences before it, the copies and the work."""
+        spec = self.spec
+        copied = bytes_to_ps(in_bytes + out_bytes, round(spec.copy_bytes_per_s / 1e6))
+        worked = bytes_to_ps(elements, round(spec.trip_elements_per_s / 1e6))
+        lead = spec.interrupt_ps + 2 * spec.fence_ps
+        counts = self._full({_TRIP: 1, _ELEMENTS: elements})
+        return Stage(self._host_unit, lead, copied + worked, in_bytes, out_bytes, counts, 0)
+
+    def _write(self, op: dict[str, int]) -> Product:
+        bits = self._kv_bits(op)
+        heads = (max(1, op["kv_heads"]), max(1, op["head_dim"]))
+        ranks = self.spec.ranks if self.spec.host != "exclusive" else 1
+        return kv_write(self.part, op["m"], *heads, bits, ranks)
+
+    def _kv_bits(self, op: dict[str, int]) -> int:
+        dtype = data_type(self.standard, self._stored(op["kvdtype"]), op["adtype"], self.spec.widen)
+        return self.standard.compute.dtypes[dtype][0]
+
+    def _stored(self, kvdtype: int) -> int:
+        """Type in which the cache lies: floats are quantised to INT8 where the device widens types."""
+        floats = (DType.FP32, DType.FP16, DType.BF16)
+        return int(DType.INT8) if self.spec.widen and DType(kvdtype) in floats else kvdtype
+
+    def _attention(self, op: dict[str, int]) -> tuple[Stage, ...]:
+        """Scores, softmax, values; on the units of the dies one row, by the host three."""
+        spec, channels = self.spec, self.standard.organisation["channels"]
+        heads, shared = heads_per_channel(op["kv_heads"], channels)
+        vectors = op["m"] * (op["heads"] // op["kv_heads"])
+        length = -(-(op["kv"] + op["m"]) // shared)
+        local, ranks = spec.vector_unit == "aau", spec.ranks if spec.host != "exclusive" else 1
+        dtype = data_type(self.standard, self._stored(op["kvdtype"]), op["adtype"], spec.widen)
+        rest = (vectors, dtype, spec.fence, ranks, local)
+        # As stored: whole rows of blocks for the keys, whole columns for the values; equal runs are cached.
+        blocks = self.standard.banks // self.standard.compute.banks_per_block
+        wide = 8 * self.standard.organisation["access_bytes"] // self.standard.compute.dtypes[dtype][0]
+        keys, rows = -(-length // blocks) * blocks, -(-length // wide) * wide
+        scores = head_products(self.part, "scores", heads, keys, op["head_dim"], *rest)
+        values = head_products(self.part, "values", heads, op["head_dim"], rows, *rest)
+        total = op["heads"] * op["m"] * (op["kv"] + op["m"])
+        if not local:
+            size = total * self.standard.compute.result_bytes
+            return self._banks(scores), self._trip(total, size, size), self._banks(values)
+        cycles, counted = self._aau.softmax(heads * vectors, length, shared, total)
+        time_ps = cycles_to_ps(cycles, self._aau.khz)
+        lost = scores.lost * scores.time_ps + values.lost * values.time_ps
+        whole = scores.time_ps + values.time_ps + time_ps
+        banks = Product(whole, tuple(map(sum, zip(scores.counts, values.counts, strict=True))), lost / whole)
+        merged = self._banks(banks)
+        counts = list(merged.counts)
+        for i, count in enumerate(counted):
+            counts[_FIRST_AAU + i] = count
+        return (merged._replace(counts=tuple(counts)),)
 
     def peak_ops_per_s(self) -> float:
         """Two operations a weight at the internal bandwidth, narrowest weights."""
@@ -193,16 +303,48 @@ class Pim(Device):
         """Rate at which the MAC blocks of all channels take weights from open rows."""
         return self.standard.internal_bytes_per_s * self.standard.organisation["channels"]
 
+    def relayout_bytes(self, weight_bytes: int) -> int:
+        """Bytes to copy before the host can read PIM-laid weights at full rate: 0 unless ``layout: relaid``."""
+        return weight_bytes if self.spec.layout == "relaid" else 0
+
+    def second_copy_bytes(self, weight_bytes: int) -> int:
+        """Bytes of DRAM that a second copy in the host's layout takes: 0 unless ``layout: twice``."""
+        return weight_bytes if self.spec.layout == "twice" else 0
+
     def energy(self) -> dict[str, Cost]:
         """Per command and bit; rows and refreshes at the plain die's prices."""
         die = prices(self.standard.dram or load_standard(DEFAULT_DIE))
-        return {
-            "activate": Cost(die.activate_pj, "pJ", f"one row of one bank: {die.source}"),
-            **ENERGY,
-            "refresh": Cost(die.refresh_all_pj, "pJ", f"all-bank refresh of one die: {die.source}"),
-        }
+        rows = {"activate": (die.activate_pj, "one row of one bank"), "refresh": (die.refresh_all_pj, "one die")}
+        table = {name: Cost(pj, "pJ", f"{what}: {die.source}", (0.5 * pj, 2 * pj)) for name, (pj, what) in rows.items()}
+        table |= ENERGY | aau.ENERGY | {"gtsu_switch": gtsu.ENERGY} | TRIP_ENERGY
+        return {action: table[action] for action in self._own_actions()}
+
+    def power(self) -> dict[str, Cost]:
+        """Static power of the vector units and of the gating; the dies' own is the DRAM device's."""
+        spec, table = self.spec, {}
+        dies = self.standard.organisation["channels"] * spec.ranks
+        if spec.vector_unit == "aau" and not spec.sequencer:
+            table["aau"] = aau.POWER_PER_UNIT.times(dies)
+        if spec.gating:
+            table["gtsu"] = gtsu.POWER
+        return table
 
     def area(self) -> dict[str, Cost]:
-        """Area of the MAC blocks on the DRAM dies."""
-        blocks = self.standard.banks // self.standard.compute.banks_per_block * self.standard.organisation["channels"]
-        return {"mac_blocks": AREA["mac_block"].times(blocks)}
+        """Area on the DRAM dies; none for a second rank group of the same memory, whose blocks are counted once."""
+        spec = self.spec
+        if spec.sequencer:
+            return {}
+        dies = self.standard.organisation["channels"] * spec.ranks
+        blocks = self.standard.banks // self.standard.compute.banks_per_block * dies
+        table = {"mac_blocks": AREA["mac_block"].times(blocks)}
+        if spec.vector_unit == "aau":
+            table["aau"] = aau.AREA_PER_UNIT.times(dies)
+        if spec.gating:
+            table["gtsu"] = gtsu.AREA
+        return table
+
+
+TRIP_ENERGY: dict[str, Cost] = {
+    "trip": Cost(5.0e5, "pJ", "assumed: a host core awake for 2 us at 0.25 W", (1.0e5, 5.0e6)),
+    "trip_elements": Cost(5.0, "pJ", "assumed: one element through a host vector unit and its registers", (1.0, 20.0)),
+}

@@ -17,14 +17,17 @@ from archsim.devices.pim.isa import Program
 # isort: off
 from archsim.devices.pim.state import (
     ACT, ACT16, ACT2, ACTIVE_LIST, BLOCK, CLASSES, DIRTY, FIRST, FROM_ACTIVE, FROM_PRIORITY, FROM_QUEUE, FROM_READS,
-    FROM_WRITES, F_BANK, F_BLOCKING, F_COMMAND, F_COUNT, F_DELAY, F_KIND, F_ROW, HOLD, K_BARRIER, K_PIM, K_READ,
-    LATENCY, LINE, LOGGED, MODE, NEVER, NEXT_AT, NEXT_COMMAND, NEXT_REFRESH, NOTHING, N_ACTIVE, N_READ, N_WRITE, OVER,
-    PATIENCE, PRE, PRIORITY, PROTECTED, QUEUE, READER, READERS, READER_RING, READ_LIST, REFAB, REFRESH, REGISTER, RING,
-    SEGMENT, SEGMENTS, SEGMENT_RING, STALLED, TMOD, TOTAL, TWO_STEP, WHAT, WHICH, WRITERS, WRITE_LIST, WRITE_MODE, due,
-    is_single, issue,
+    FROM_WRITES, F_BANK, F_BLOCKING, F_COMMAND, F_COUNT, F_DELAY, F_KIND, F_ROW, HELD_UP, HOLD, K_BARRIER, K_PIM,
+    K_READ, LATENCY, LINE, LOGGED, MODE, NEVER, NEXT_AT, NEXT_COMMAND, NEXT_REFRESH, NOTHING, NOW, N_ACTIVE, N_READ,
+    N_WRITE, OVER, PATIENCE, PRE, PRIORITY, PROTECTED, QUEUE, READER, READERS, READER_RING, READ_LIST, REFAB, REFRESH,
+    REGISTER, RING, SEGMENT, SEGMENTS, SEGMENT_RING, STALLED, TMOD, TOTAL, TWO_STEP, WHAT, WHICH, WRITERS, WRITE_LIST,
+    WRITE_MODE, due, is_single, issue,
 )  # fmt: skip
 
 # isort: on
+
+#: Returned by :func:`run` when its steps are used up before the program has ended.
+MORE = -3
 
 
 @njit(cache=True)
@@ -276,8 +279,8 @@ def host(m, lines, on, now):
 
 
 @njit(cache=True)
-def run(m, lines, on, log):
-    """Run a program to its end.
+def run(m, lines, on, log, steps):
+    """Run a program on, for at most `steps` event steps.
 
     Parameters
     ----------
@@ -287,15 +290,18 @@ def run(m, lines, on, log):
         See :class:`archsim.devices.pim.isa.Program`; columns of `on` are classes here.
     log : int64 [commands, 2] or [0, 2]
         Receives cycle and id of each command of the first class, as many as fit.
+    steps : int
+        Called again with the same arguments, it goes on where it stopped.
 
     Returns
     -------
     int
-        Cycle in which the last instruction retired; -1 if the program can never end, -2 if too many answers wait.
+        Cycle in which the last instruction retired; -1 if the program can never end, -2 if too many answers wait,
+        :data:`MORE` if it has not ended yet.
     """
     end = m[FIRST] + m[CLASSES] * BLOCK
-    now, blocked = 1, 0
-    while True:
+    now, blocked = m[NOW], m[HELD_UP]
+    for _ in range(steps):
         busy = host(m, lines, on, now)
         soonest = now + 1 if busy else NEVER
         for h in range(m[FIRST], end, BLOCK):
@@ -340,6 +346,8 @@ def run(m, lines, on, log):
         if soonest >= NEVER:
             return -1
         now = soonest
+    m[NOW], m[HELD_UP] = now, blocked
+    return MORE
 
 
 def classes(program: Program) -> tuple[np.ndarray, np.ndarray]:

@@ -17,13 +17,21 @@ Tokens: ``tokens_per_pass`` of them share one pass over the weights, each with i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from archsim.devices.pim.isa import Cmd, Kind, Program, Steps
+import numpy as np
+from numba import njit
+
+from archsim.devices.pim.isa import Cmd, Field, Kind, Program
 from archsim.devices.pim.replay import MAX_REQUESTS, PimResult, Run, execute, result
 from archsim.devices.pim.standard import PimStandard, load_pim
 from archsim.units import InputError, quote, suggest
 
 MAX_SIDE = 1 << 22
+#: The most instructions of a program: 64 bytes each.
+MAX_LINES = 1 << 21
+K_PIM, K_BARRIER = int(Kind.PIM), int(Kind.BARRIER)
+WRGB, WRMAC16, MAC16, RDMAC16 = int(Cmd.WRGB), int(Cmd.WRMAC16), int(Cmd.MAC16), int(Cmd.RDMAC16)
 
 
 @dataclass(frozen=True)
@@ -188,46 +196,122 @@ def plan_gemv(
     )  # fmt: skip
 
 
+class Walk(NamedTuple):
+    """A pass over the weights as integers: what :func:`walk` needs of a plan and its standard."""
+
+    inputs: int
+    columns_per_fill: int
+    per_column: int  # weights of a column
+    row_columns: int  # columns of a row that a block meets, all its banks
+    vector_bits: int  # activation bits of one column's worth of inputs
+    access_bits: int
+    per_step: int  # MAC commands of one output and one column
+    aligned: int  # 1: each filling begins in a new row
+    clears: int
+    blocks: int
+    results_per_read: int
+    delay: int  # cycles of a fence after each vector load, 0: none
+
+
+@njit(cache=True)
+def walk(tiles, w, group, lines):
+    """One pass over all weights for `group` tokens.
+
+    Parameters
+    ----------
+    tiles : int64 [t]
+        Outputs of a block by tile.
+    lines : int64 [n, 8] or [0, 8]
+        Receives the instructions (fields of :class:`archsim.devices.pim.isa.Field`), as many as fit.
+
+    Returns
+    -------
+    tuple of int
+        Instructions and requests of the pass.
+    """
+    number, requests, at = 0, 0, 0  # at: columns walked so far in each block
+    for t in range(tiles.size):
+        if w.clears == 1:
+            number, requests = put(lines, number, requests, K_PIM, WRMAC16, group, -1, 0, 0)
+        first = 0
+        while first < w.inputs:
+            width = min(w.columns_per_fill, (w.inputs - first) // w.per_column)
+            vectors = -(-width * w.vector_bits // w.access_bits)
+            number, requests = put(lines, number, requests, K_PIM, WRGB, vectors * group, -1, 0, 0)
+            if w.delay > 0:
+                number, requests = put(lines, number, requests, K_BARRIER, -1, 1, -1, 1, w.delay)
+            if w.aligned == 1:
+                at = -(-at // w.row_columns) * w.row_columns
+            left = tiles[t] * width * w.per_step
+            while left > 0:
+                count = min(left, w.row_columns - at % w.row_columns)
+                number, requests = put(lines, number, requests, K_PIM, MAC16, count, at // w.row_columns, 0, 0)
+                at, left = at + count, left - count
+            first += w.columns_per_fill * w.per_column
+        reads = -(-tiles[t] * group * w.blocks // w.results_per_read)
+        number, requests = put(lines, number, requests, K_PIM, RDMAC16, reads, -1, 1, 0)
+    return number, requests
+
+
+@njit(cache=True)
+def put(lines, number, requests, kind, command, count, row, blocking, delay):
+    """Write one instruction if there is room; returns how many there are and their requests."""
+    if number < lines.shape[0]:
+        line = lines[number]
+        line[0], line[1], line[2], line[3], line[4], line[5], line[6], line[7] = (
+            kind, command, count, -1, row, blocking, delay, 0,
+        )  # fmt: skip
+    return number + 1, requests + count
+
+
 def lower(standard: PimStandard, plan: Plan, *, fence: bool = False) -> Program:
-    """Instructions of a planned GEMV, ended by a barrier."""
-    steps = Steps(standard.organisation["channels"])
-    groups = [standard.compute.tokens_per_pass] * (plan.tokens // standard.compute.tokens_per_pass)
-    if plan.tokens % standard.compute.tokens_per_pass:
-        groups.append(plan.tokens % standard.compute.tokens_per_pass)
-    for group in groups:
-        _pass(standard, plan, steps, group, fence)
-    steps.barrier()
-    program = steps.program()
-    if int(program.lines[:, 2].sum()) > MAX_REQUESTS:
-        raise InputError(f"GEMV {plan.out}x{plan.inner} with {plan.tokens} tokens is above {MAX_REQUESTS} requests")
-    return program
+    """Instructions of a planned GEMV, ended by a barrier.
+
+    Raises
+    ------
+    InputError
+        More than :data:`MAX_LINES` instructions or :data:`~archsim.devices.pim.replay.MAX_REQUESTS` requests.
+    """
+    compute, channels = standard.compute, standard.organisation["channels"]
+    w, tiles = _walk_of(standard, plan, fence), np.array(plan.tile_outputs, np.int64)
+    whole, rest = divmod(plan.tokens, compute.tokens_per_pass)
+    groups = [(compute.tokens_per_pass, whole)] * (whole > 0) + [(rest, 1)] * (rest > 0)
+    nothing = np.empty((0, len(Field)), np.int64)
+    sizes = [walk(tiles, w, group, nothing) for group, _ in groups]
+    for i, (what, most) in enumerate((("instructions", MAX_LINES), ("requests", MAX_REQUESTS))):
+        total = sum(size[i] * times for size, (_, times) in zip(sizes, groups, strict=True))
+        if total > most:
+            raise InputError(
+                f"GEMV {plan.out}x{plan.inner} with {plan.tokens} tokens takes {total} {what}, more than {most}"
+            )
+    pieces = []
+    for (number, _), (group, times) in zip(sizes, groups, strict=True):
+        lines = np.empty((number, len(Field)), np.int64)
+        walk(tiles, w, group, lines)
+        pieces.append(np.tile(lines, (times, 1)))
+    pieces.append(np.array([[K_BARRIER, -1, 1, -1, -1, 1, 0, 0]], np.int64))
+    lines = np.concatenate(pieces)
+    on = np.zeros((len(lines), channels), np.int64)
+    on[:, : plan.channels * plan.slices] = 1
+    on[lines[:, Field.KIND] == K_BARRIER] = 1
+    return Program(lines, on)
 
 
-def _pass(standard: PimStandard, plan: Plan, steps: Steps, group: int, fence: bool) -> None:
-    """One pass over all weights for `group` tokens."""
+def _walk_of(standard: PimStandard, plan: Plan, fence: bool) -> Walk:
     compute, org = standard.compute, standard.organisation
-    mask = (1 << (plan.channels * plan.slices)) - 1
     weight_bits, activation_bits = compute.dtypes[plan.dtype]
     per_column = 8 * org["access_bytes"] // weight_bits
-    row_columns = org["columns_per_row"] * compute.banks_per_block
-    delay = -(-int(compute.fence_ns) * 1000 // standard.tck_ps)
-    at = 0  # columns walked so far in each block
-    for outputs in plan.tile_outputs:
-        if compute.clears:
-            steps.add(Kind.PIM, mask, Cmd.WRMAC16, count=group)
-        for first in range(0, plan.inputs, plan.columns_per_fill * per_column):
-            width = min(plan.columns_per_fill, (plan.inputs - first) // per_column)
-            vectors = -(-width * per_column * activation_bits // (8 * org["access_bytes"]))
-            steps.add(Kind.PIM, mask, Cmd.WRGB, count=vectors * group)
-            if fence and delay:
-                steps.barrier(int(delay))
-            if compute.global_buffer:
-                at = -(-at // row_columns) * row_columns
-            left = outputs * width * (compute.banks_per_block if compute.global_buffer else 1)
-            while left:
-                count = min(left, row_columns - at % row_columns)
-                steps.add(Kind.PIM, mask, Cmd.MAC16, count=count, row=at // row_columns)
-                at, left = at + count, left - count
-        results = outputs * group * (standard.banks // compute.banks_per_block)
-        reads = -(-results // compute.results_per_read)
-        steps.add(Kind.PIM, mask, Cmd.RDMAC16, count=reads, blocking=True)
+    return Walk(
+        plan.inputs,
+        plan.columns_per_fill,
+        per_column,
+        org["columns_per_row"] * compute.banks_per_block,
+        per_column * activation_bits,
+        8 * org["access_bytes"],
+        compute.banks_per_block if compute.global_buffer else 1,
+        int(compute.global_buffer),
+        compute.clears,
+        standard.banks // compute.banks_per_block,
+        compute.results_per_read,
+        int(-(-int(compute.fence_ns) * 1000 // standard.tck_ps)) if fence else 0,
+    )

@@ -82,8 +82,13 @@ def count_reads(cycles, at, data_at, burst, gap, per_row, row_commands, read_lat
     return reads
 
 
-def leftover(standard: PimStandard, program: Program, *, ranks: int = 2) -> Leftover:
+def leftover(standard: PimStandard, program: Program, *, ranks: int = 2, inside: tuple[Cmd, ...] = ()) -> Leftover:
     """Channel 0's shares during a program.
+
+    Parameters
+    ----------
+    inside : tuple of Cmd
+        Commands whose data stay on the die (between MAC blocks and a unit of the die): slots, but no bus time.
 
     Raises
     ------
@@ -97,7 +102,7 @@ def leftover(standard: PimStandard, program: Program, *, ranks: int = 2) -> Left
     delay = np.zeros(len(Cmd), np.int64)
     burst = standard.cycles["nBL"]
     for moved in (Cmd.WRGB, Cmd.WRMAC16, Cmd.RDMAC16, Cmd.RDAF16, Cmd.RD, Cmd.WR):
-        delay[moved] = max(1, standard.latency.get(moved, 0) - burst)
+        delay[moved] = 0 if moved in inside else max(1, standard.latency.get(moved, 0) - burst)
     data_at = np.sort((at + delay[command])[delay[command] > 0])
     other = 0.0
     if ranks > 1:

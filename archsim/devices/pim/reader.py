@@ -13,12 +13,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from archsim.config.regular import read_regular
 from archsim.devices.pim.isa import AF_ROW, INSTRUCTIONS, Cmd, Instruction, Kind, Program, Steps
 from archsim.devices.pim.standard import PimStandard
 from archsim.units import InputError, quote, suggest
 
 #: Columns one instruction may touch: the host's limit on requests of one line.
 MAX_OPSIZE = 1 << 20
+#: Largest trace, bytes: instructions are held in memory, about 150 bytes each.
+MAX_BYTES = 1 << 26
+MAX_WORDS = 16
 CONFIGURATION = ("broadcast", "ewmul_bg", "afm")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,18}")
 _SPLIT = re.compile(r"[\s,]+")
@@ -30,13 +34,12 @@ def read_trace(path: str | Path, standard: PimStandard) -> Program:
     Raises
     ------
     InputError
-        Unreadable file; a malformed line, an unknown opcode or an operand out of range (``file:line``); no ``EOC``.
+        No regular file, or one of more than :data:`MAX_BYTES`; a malformed line, an unknown opcode or an operand out of
+        range (``file:line``); no ``EOC``.
     """
-    path = Path(path)
+    raw = read_regular(Path(path), MAX_BYTES, "a trace of AiM instructions")
     try:
-        text = path.read_text(encoding="ascii")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        text = raw.decode("ascii")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text trace (byte {error.start} is not ASCII)") from error
     return parse_trace(text, standard, str(path))
@@ -55,6 +58,8 @@ def parse_trace(text: str, standard: PimStandard, where: str = "trace") -> Progr
         words = [w for w in _SPLIT.split(line) if w]
         if not words or words[0].startswith("#"):
             continue
+        if len(words) > MAX_WORDS:
+            raise InputError(f"{where}:{number}: {len(words)} fields in one line; the longest instruction has 5")
         try:
             parser.take(words, number)
         except InputError as error:

@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from archsim.config.regular import replaced
 from archsim.devices.pim import commands, state
 from archsim.devices.pim.isa import TEXT, Cmd, Field, Kind, Program, Steps
 from archsim.devices.pim.reader import read_trace
 from archsim.devices.pim.standard import PimStandard, devices, load_pim
 from archsim.units import InputError
 
-MAX_REQUESTS = 1 << 31  # the most requests of a program, a channel
+MAX_REQUESTS = 1 << 28  # the most requests of a program, a channel: about half a minute
+MAX_LOGGED = 1 << 22  # the most requests of a channel whose commands are written to a file
+SLICE_STEPS = 1 << 22  # steps of the kernel between two looks for an interrupt
 
 
 class PimError(RuntimeError):
@@ -82,7 +85,15 @@ def _load() -> None:
     steps.barrier()
     program = steps.program()
     m = state.new_state(load_pim(devices()[0]), 1)
-    commands.run(m, program.lines, program.on, np.empty((0, 2), np.int64))
+    commands.run(m, program.lines, program.on, np.empty((0, 2), np.int64), SLICE_STEPS)
+
+
+def _run(standard: PimStandard, program: Program, on: np.ndarray, log: np.ndarray) -> tuple[int, np.ndarray]:
+    """Run the kernel slice by slice, so that an interrupt is seen: its return value and the state it left."""
+    m = state.new_state(standard, on.shape[1])
+    while (cycles := commands.run(m, program.lines, on, log, SLICE_STEPS)) == commands.MORE:
+        pass
+    return int(cycles), m
 
 
 def execute(standard: PimStandard, program: Program, *, log: bool = False, where: str = "") -> Run:
@@ -98,7 +109,7 @@ def execute(standard: PimStandard, program: Program, *, log: bool = False, where
     Raises
     ------
     InputError
-        More than 2**31 requests, or a command the device lacks.
+        More than 2**28 requests, or a command the device lacks.
     PimError
         The program can never end.
     """
@@ -113,8 +124,7 @@ def execute(standard: PimStandard, program: Program, *, log: bool = False, where
     if log:  # the kernel logs the first class
         order = np.argsort(np.arange(on.shape[1]) != which[0], kind="stable")
         on, which = np.ascontiguousarray(on[:, order]), np.argsort(order)[which]
-    m = state.new_state(standard, on.shape[1])
-    cycles = commands.run(m, program.lines, on, np.empty((0, 2), np.int64))
+    cycles, m = _run(standard, program, on, np.empty((0, 2), np.int64))
     if cycles == -2:
         raise PimError("more answers wait in a channel than the model holds")
     if cycles < 0:
@@ -125,8 +135,8 @@ def execute(standard: PimStandard, program: Program, *, log: bool = False, where
     cpu_s = time.process_time() - began
     recorded = np.empty((int(m[state.LOGGED]) if log else 0, 2), np.int64)
     if log:
-        commands.run(state.new_state(standard, on.shape[1]), program.lines, on, recorded)
-    return Run(int(cycles), np.stack(blocks)[which], cpu_s, recorded)
+        _run(standard, program, on, recorded)
+    return Run(cycles, np.stack(blocks)[which], cpu_s, recorded)
 
 
 def _check(standard: PimStandard, program: Program, where: str) -> None:
@@ -167,10 +177,32 @@ def baseline_cycles(standard: PimStandard, weight_bytes: int) -> int:
     return -(-weight_bytes // (channels * size)) * standard.cycles["nBL"]
 
 
-def replay(device: str, path: str | Path, *, baseline: bool = False) -> PimResult:
+def write_commands(standard: PimStandard, program: Program, path: str | Path, where: str = "") -> Run:
+    """Run a program and write channel 0's commands to a CSV file (``clock,command``), whole or not at all.
+
+    Raises
+    ------
+    InputError
+        As :func:`execute`, more than :data:`MAX_LOGGED` commands, or a file that may not be written.
+    """
+    channel0 = program.lines[:, Field.COUNT] * (program.on[:, 0] > 0)
+    if int(channel0.sum()) > MAX_LOGGED:
+        raise InputError(f"{where}: more than {MAX_LOGGED} requests in channel 0; drop --commands or split the trace")
+    run = execute(standard, program, log=True, where=where)
+    names = [TEXT[c] for c in Cmd]
+    with replaced(path) as partial, open(partial, "w", encoding="ascii") as file:
+        file.write("clock,command\n")
+        file.writelines(f"{clock},{names[command]}\n" for clock, command in run.log.tolist())
+    return run
+
+
+def replay(
+    device: str, path: str | Path, *, baseline: bool = False, command_trace: str | Path | None = None
+) -> PimResult:
     """Replay an AiM instruction trace on a PIM device.
 
-    The baseline streams every column that a MAC or element-wise command read from its banks.
+    The baseline streams every column that a MAC or element-wise command read from its banks; `command_trace` receives
+    channel 0's commands.
 
     Raises
     ------
@@ -182,6 +214,8 @@ def replay(device: str, path: str | Path, *, baseline: bool = False) -> PimResul
     standard = load_pim(device)
     program = read_trace(path, standard)
     asked = touched_bytes(standard, program) if baseline else None
+    if command_trace is not None:
+        return result(standard, write_commands(standard, program, command_trace, str(path)), asked)
     return result(standard, execute(standard, program, where=str(path)), asked)
 
 

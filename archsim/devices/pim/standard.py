@@ -160,7 +160,7 @@ def load_pim(name: str) -> PimStandard:
         for key, value in data.items():
             both = isinstance(value, dict) and isinstance(below.get(key), dict)
             merged[key] = {**below[key], **value} if both else value
-        data = merged
+        data = {key: value for key, value in merged.items() if value is not None}  # an empty value takes a key away
     return _resolve(data, str(path))
 
 

@@ -18,7 +18,7 @@ RING = 256
 N = len(Cmd)
 
 # Header.
-CLASSES, FIRST, TWO_STEP, REFRESH, BANKS, PER_GROUP, STALLED, LINE, HOLD, LOGGED = range(10)
+CLASSES, FIRST, TWO_STEP, REFRESH, BANKS, PER_GROUP, STALLED, LINE, HOLD, LOGGED, NOW, HELD_UP = range(12)
 LATENCY = 16
 REGISTER = LATENCY + N  # 1: the command needs the register mode
 CAS = REGISTER + N  # command that starts the data clock first; -1: none
@@ -173,7 +173,7 @@ def new_state(standard: PimStandard, classes: int) -> np.ndarray:
     """State vector at cycle 0: banks closed, register mode off, data clock stopped."""
     entries: list[int] = []
     m = np.zeros(ENTRIES, np.int64)
-    m[CLASSES], m[TWO_STEP], m[REFRESH] = classes, standard.two_step, standard.refresh_cycles
+    m[CLASSES], m[TWO_STEP], m[REFRESH], m[NOW] = classes, standard.two_step, standard.refresh_cycles, 1
     m[BANKS], m[PER_GROUP] = standard.banks, standard.organisation["banks_per_group"]
     m[CAS : CAS + N] = -1
     for command in Cmd:
