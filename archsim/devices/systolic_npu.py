@@ -75,6 +75,9 @@ class SystolicSpec(BaseModel):
         What one stream reaches of the memory; the fabric may be faster.
     piece_bytes : int
         Contiguous bytes the DMA finds in weights: a beat or more when they lie in rows, 32 when they lie for PIM banks.
+    quantum_bytes : int
+        Bytes of weights or cache that one command brings; an operator is split into as many rows, and the queue can
+        turn to another operator between them.
     dispatch_ps : int
         Command of the host per operator.
     norm_ops, rope_ops, elementwise_ops, softmax_ops : float
@@ -97,6 +100,7 @@ class SystolicSpec(BaseModel):
     fabric_cycles: Cycles
     memory_bytes_per_s: KernelRate
     piece_bytes: PositiveInt
+    quantum_bytes: Annotated[Bytes, Field(ge=4096)]
     dispatch_ps: KernelTime
     norm_ops: KernelFactor
     rope_ops: KernelFactor
@@ -259,7 +263,7 @@ class SystolicNpu(Device):
 
     def units(self) -> list[Unit]:
         """Return the one operator queue."""
-        return [Unit(f"{self.name}.core", "one operator; the queue is not pre-empted inside it")]
+        return [Unit(f"{self.name}.core", "what one command brings (quantum_bytes), not pre-empted inside it")]
 
     def pools(self) -> list[Pool]:
         """The fabric to memory, whole beats."""
@@ -304,8 +308,10 @@ class SystolicNpu(Device):
         )
 
     def lower(self, ops: Ops) -> Rows:
-        """One row per operator (times ``parts``); leads are the host's command and the fabric's latency."""
+        """One row per quantum of an operator (times ``parts``); leads are the host's command and the fabric."""
         check_ops(ops, self._allowed, self.name)
+        quanta = -(-(ops.weight_bytes + ops.kv_bytes) // self.spec.quantum_bytes)
+        ops = ops._replace(parts=ops.parts * np.maximum(1, quanta))
         plan, counts = plan_systolic(ops, self._numbers, self._passes)
         return build_rows(ops, plan, counts, self._actions, self._pools)
 

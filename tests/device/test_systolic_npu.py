@@ -1,5 +1,6 @@
 """Systolic NPU: the walk over weight tiles by hand and tile by tile, rooflines, pieces of a bank's layout."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ NPU = SYSTEM.devices["npu"]
 
 def ps(entry, device=NPU):
     rows = device.lower(make_ops([entry]))
-    return int(rows.lead[0]), int(-(-rows.work[0] // rows.cap[0]))
+    return int(rows.lead.sum()), int((-(-rows.work // rows.cap)).sum())
 
 
 def matmul(m, k, n, **more):
@@ -90,14 +91,24 @@ def test_attention_reads_the_cache_and_grows_with_it():
         return {"kind": OpKind.ATTENTION, **shape, **sizes}
 
     rows = NPU.lower(make_ops([entry(1023)]))
-    assert rows.work[0] >> 28 == 2 * 1024 * 4096
+    assert rows.work.sum() >> 28 == 2 * 1024 * 4096
     assert ps(entry(4095))[1] / ps(entry(2047))[1] == pytest.approx(2.0, rel=0.1)
 
 
 def test_activations_travel_only_when_they_do_not_fit():
     small, large = (NPU.lower(make_ops([matmul(m, 4096, 4096)])) for m in (16, 4096))
-    assert small.work[0] >> 28 == 4096 * 4096
-    assert large.work[0] >> 28 == 4096 * 4096 + 2 * 4096 * 4096
+    assert small.work.sum() >> 28 == 4096 * 4096
+    assert large.work.sum() >> 28 == 4096 * 4096 + 2 * 4096 * 4096
+
+
+def test_an_operator_is_a_row_for_each_command():
+    rows = NPU.lower(make_ops([matmul(1, 4096, 4096), matmul(1, 64, 64), matmul(1, 4096, 4096, parts=2)]))
+    assert np.bincount(rows.op).tolist() == [4, 1, 8]
+    assert (rows.work[:4] >> 28).tolist() == [4 << 20] * 4
+    assert rows.lead.tolist() == [1_010_000, 0, 0, 0, 1_010_000, 1_010_000, *[0] * 7]
+    assert ps(matmul(1, 4096, 4096), changed(quantum_bytes=1 << 30))[1] == pytest.approx(
+        ps(matmul(1, 4096, 4096))[1], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(

@@ -80,24 +80,29 @@ def test_every_action_priced_is_counted_by_something():
     assert set(SYSTEM.prices().energy_pj) - seen == {"cpu.efficiency_cycle"}
 
 
-def test_every_price_has_a_source_a_unit_and_a_range_around_it():
-    prices = SYSTEM.prices()
+@pytest.mark.parametrize("machine", SYSTEMS)
+def test_every_price_has_a_source_a_unit_and_a_range_around_it(machine):
+    prices = SYSTEMS[machine].prices()
     for table, unit in ((prices.energy_pj, "pJ"), (prices.power_mw, "mW"), (prices.area_um2, "um2")):
         assert table
         for key, cost in table.items():
             assert isinstance(cost, Cost)
             assert cost.unit == unit, key
             assert len(cost.source) > 10, key
-            assert cost.value > 0, key
+            assert cost.value > 0 or cost.source.endswith("; x 0"), key  # none of that class of core
             assert cost.range is not None, key
             assert cost.range[0] <= cost.value <= cost.range[1], key
 
 
-def test_every_number_of_the_parts_has_a_source():
-    for name, part in MACHINE.data["devices"].items():
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_number_of_the_parts_has_a_source(machine):
+    for name, part in MACHINES[machine].data["devices"].items():
         for field, value in part["spec"].items():
-            if isinstance(value, (int, float, tuple, list)) and not isinstance(value, bool):
-                found = [source for path, source in MACHINE.sources.items() if f"{name}." in path and field in path]
+            absent = value == 0 and field in ("channels", "tokens_per_pass", "host_ranks")  # not given: the standard's
+            if isinstance(value, (int, float, tuple, list)) and not isinstance(value, bool) and not absent:
+                found = [
+                    source for path, source in MACHINES[machine].sources.items() if f"{name}." in path and field in path
+                ]
                 assert found, (name, field)
                 assert all(source.text for source in found), (name, field)
 
