@@ -316,6 +316,6 @@ class Pair:
     # -- pre-verification -----------------------------------------------------------------------------------
 
     def found_miss(self, position: int) -> None:
-        """The draft side has learned, before the target, that the token at `position` is wrong: draft from behind it."""
+        """The draft side knows, before the target, that the token at `position` is wrong: draft from behind it."""
         self._restart(position + 1, position)
         self.corrected = position + 1
