@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from archsim import units
 from archsim.config import InputError, JobSpec
-from archsim.device import OpKind, make_ops
+from archsim.device import OpKind, Ops, make_ops
 from archsim.engine.sim import Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
@@ -218,11 +218,16 @@ class Job:
         block = chain([self.planner.block(one) for one in passes])
         return self.sim.emit(block, after=after, request=self.request, label=label)
 
-    def control(self, name: str, instructions: int, *, on: Sequence[str] = ("cpu",), after: Any = None) -> Handle:
-        """Emit `instructions` of control logic on the first device of `on` that runs any."""
+    def estimate(self, passes: Sequence[Pass]) -> int:
+        """Time of passes alone on the machine, ps."""
         assert self.sim is not None
-        ops = make_ops([{"kind": OpKind.CONTROL, "n": instructions}])
-        lowered = self.planner.ops.lower(self.system.having(OpKind.CONTROL, *on), "target", "control", name, ops)
+        return self.sim.estimate(chain([self.planner.block(one) for one in passes]))
+
+    def control(self, name: str, work: int | Ops, *, on: str = "cpu", after: Any = None) -> Handle:
+        """Emit control logic on a device: `work` instructions of a CPU, or an operator that the device has priced."""
+        assert self.sim is not None
+        ops = make_ops([{"kind": OpKind.CONTROL, "n": work}]) if isinstance(work, int) else work
+        lowered = self.planner.ops.lower(self.system.having(OpKind.CONTROL, on), "target", "control", name, ops)
         return self.sim.emit(row_block(lowered), after=after, request=self.request, label=f"control.{name}")
 
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -166,18 +166,76 @@ def chain(blocks: Sequence[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     offsets = np.cumsum([0] + [block.rows for block in blocks])
-    edges, heirs = [], []
+    heirs, successors, counts = [], [], []
     for i, block in enumerate(blocks):
-        source = np.repeat(np.arange(block.rows), np.diff(block.succ_ptr))
-        edges.append(np.stack([source, block.succ], axis=1) + offsets[i])
         heirs.append(np.where(block.heir >= 0, block.heir + offsets[i], -1))
-        if i:
-            roots = np.setdiff1d(np.arange(block.rows), block.succ) + offsets[i]
-            edges.append(np.stack([np.full(len(roots), offsets[i] - 1), roots], axis=1))
-    pointer, successors = _compressed(np.concatenate(edges), int(offsets[-1]))
+        successors.append(block.succ + offsets[i])
+        counts.append(np.diff(block.succ_ptr))
+        if i + 1 < len(blocks):  # the join row, which is the last and has no successors, gets the next block's roots
+            roots = _roots(blocks[i + 1]) + offsets[i + 1]
+            successors.append(roots)
+            counts[-1][-1] += len(roots)
+    pointer = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
     apart = ("succ", "succ_ptr", "heir")
     columns = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in Block._fields if name not in apart}
-    return Block(**columns, heir=np.concatenate(heirs), succ_ptr=pointer, succ=successors)
+    return Block(**columns, heir=np.concatenate(heirs), succ_ptr=pointer, succ=np.concatenate(successors))
+
+
+def _roots(block: Block) -> np.ndarray:
+    """Rows that wait for no other."""
+    waiting = np.zeros(block.rows, dtype=bool)
+    waiting[block.succ] = True
+    return np.flatnonzero(~waiting)
+
+
+class _Skeleton(NamedTuple):
+    """What plans of one model and phase share whatever their size, as long as operators keep their numbers of rows.
+
+    Attributes
+    ----------
+    firsts : list of tuple
+        Index, name in its layer, and layer of every operator that is lowered.
+    lengths : list of int
+        Rows of each.
+    source : int64 [n]
+        For each row of the block but the join, its row in the lowered operators one after the other.
+    block : Block
+        Edges and stores.
+    attention : int64 [a]
+        Attention rows.
+    """
+
+    firsts: list[tuple[int, str, int]]
+    lengths: list[int]
+    source: np.ndarray
+    block: Block
+    attention: np.ndarray
+
+    def filled(self, pieces: Sequence[Lowered]) -> Block:
+        """Block of other operators of the same numbers of rows."""
+        columns = {}
+        for name in _COPIED:
+            each = np.concatenate([getattr(piece, name) for piece in pieces])
+            columns[name] = np.concatenate([each[self.source], _JOIN[name]])
+        return self.block._replace(**columns)
+
+
+def _skeleton(
+    graph: nx.DiGraph,
+    places: Mapping[str, tuple[int, int]],
+    lowered: Mapping[str, tuple[int, int, Lowered]],
+    block: Block,
+    attention: np.ndarray,
+) -> _Skeleton:
+    """Skeleton of a planned pass: which operator's rows each of its rows repeats."""
+    lengths = [len(piece.op) for *_, piece in lowered.values()]
+    starts = dict(zip(lowered, np.cumsum([0, *lengths])[:-1].tolist(), strict=True))
+    source = []
+    for name, (first, last) in places.items():
+        own = name.rpartition(f"layer{graph.nodes[name]['layer']}.")[2]
+        source.append(np.arange(last - first + 1) + starts[own])
+    firsts = [(i, own, layer) for own, (i, layer, _) in lowered.items()]
+    return _Skeleton(firsts, lengths, np.concatenate(source), block, attention)
 
 
 @dataclass
@@ -205,6 +263,7 @@ class Planner:
     def __post_init__(self) -> None:
         self.ops = OpTable(self.system)
         self._templates: dict[Pass, tuple[Block, np.ndarray]] = {}
+        self._skeletons: dict[Pass, _Skeleton] = {}
 
     def block(self, asked: Pass) -> Block:
         """Plan one pass; the columns are not to be changed in place.
@@ -225,9 +284,12 @@ class Planner:
         layers, rest = divmod(len(attention), len(lowered.op))
         if rest or layers != (asked.last or self.models[asked.role].layers) - asked.first:
             return self._plan(asked)[0]  # the device splits attention of this length into more or fewer rows
-        changed = {name: getattr(block, name).copy() for name in _COPIED}
-        for name, column in changed.items():
-            column[attention] = np.concatenate([getattr(lowered, name)] * layers)
+        changed, first = {}, attention[: len(lowered.op)]
+        for name in _COPIED:
+            column, values = getattr(block, name), getattr(lowered, name)
+            if not np.array_equal(column[first], values):
+                changed[name] = column.copy()
+                changed[name][attention] = np.concatenate([values] * layers)
         return block._replace(**changed)
 
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
@@ -240,29 +302,61 @@ class Planner:
         tail = last == model.layers and asked.projected != 0
         graph = pass_graph(model, asked.phase, first=asked.first, last=last, embed=asked.first == 0, tail=tail)
         names, ops = self._sizes(graph, asked)
+        shape = replace(asked, rows=1, kv=0, leaves=1, depths=None, projected=None if tail else asked.projected)
+        skeleton = self._skeletons.get(shape)
+        if skeleton is not None:
+            pieces = [self._lower(asked.role, own, _pick(ops, i), layer) for i, own, layer in skeleton.firsts]
+            if [len(piece.op) for piece in pieces] == skeleton.lengths:
+                return skeleton.filled(pieces), skeleton.attention
+        rows, places, attention, lowered = self._rows_of(asked, graph, names, ops)
+        rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
+        block = rows.block()
+        if not place.streams and not asked.spilled:
+            self._skeletons[shape] = _skeleton(graph, places, lowered, block, attention)
+        return block, attention
+
+    def _rows_of(
+        self, asked: Pass, graph: nx.DiGraph, names: tuple[str, ...], ops: Ops
+    ) -> tuple[_Rows, dict[str, tuple[int, int]], np.ndarray, dict[str, tuple[int, int, Lowered]]]:
+        """Rows of a pass without the graph's own edges.
+
+        Returns
+        -------
+        rows, places
+            The rows; first and last of each operator.
+        attention : int64 [a]
+            Attention rows in order.
+        lowered
+            By name in its layer: index and layer for which an operator was lowered, and its rows.
+        """
+        model, place = self.models[asked.role], self.placements[asked.role]
+        last = model.layers if asked.last is None else asked.last
+        tail = last == model.layers and asked.projected != 0
         rows, places, attention = _Rows(), {}, []
+        lowered: dict[str, tuple[int, int, Lowered]] = {}
         reads = dict.fromkeys(range(max(place.pinned, asked.first), last)) if place.layers_in == "flash" else {}
         head_bytes = _shares(model.head_bytes, model.layer_bytes) if tail and place.head_in == "flash" else []
         for i, name in enumerate(names):
             layer = graph.nodes[name]["layer"]
             if reads.get(layer, ()) is None:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
-            operator = _pick(ops, i)
             if ops.kind[i] == OpKind.PROJECTION and head_bytes:
-                places[name] = self._streamed_head(rows, asked.role, name, operator, head_bytes)
+                places[name] = self._streamed_head(rows, asked.role, name, _pick(ops, i), head_bytes)
                 continue
             if ops.kind[i] == OpKind.ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
                 inputs = [places[node][1] for node in graph.predecessors(f"layer{layer}.attn.norm")]
                 rows.edges += [(row, read[0]) for row in inputs]
                 rows.edges.append((read[1], rows.count))
-            places[name] = rows.add(self._lower(asked.role, name.rpartition(f"layer{layer}.")[2], operator, layer))
+            own = name.rpartition(f"layer{layer}.")[2]
+            if own not in lowered:  # layers are equal: each operator is lowered for the first of them
+                lowered[own] = i, layer, self._lower(asked.role, own, _pick(ops, i), layer)
+            places[name] = rows.add(lowered[own][-1])
             if ops.kind[i] == OpKind.ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
-        rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
         for layer, read in reads.items():
             self._feed(rows, asked.role, graph, layer, read, places)
-        return rows.block(), np.array(attention, dtype=np.int64)
+        return rows, places, np.array(attention, dtype=np.int64), lowered
 
     def _feed(
         self,

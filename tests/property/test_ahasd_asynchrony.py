@@ -9,12 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archsim.session import load, run
+from archsim.units import InputError
 
 JOB = {"target": "smollm2-135m", "draft": "smollm2-135m", "stream": "synthetic:llama2-7b+llama2-1.3b:alpaca"}
 
 
-def ran(schedule, *sets, **job):
-    return run(load(system="oneplus_12", schedule=schedule, job={**JOB, **job}, sets=sets), trace="off")
+def ran(schedule, *sets, system="oneplus_12", **job):
+    if schedule == "ahasd" and system == "oneplus_12":  # a phone has no control hardware
+        sets = (*sets, "schedule.edc=off", "schedule.tvc=off")
+    return run(load(system=system, schedule=schedule, job={**JOB, **job}, sets=sets), trace="off")
 
 
 def totals(result):
@@ -55,6 +58,44 @@ def test_every_drafted_token_is_accounted_for(seed, acceptance, tokens, depth, t
     assert drafted == verified + found["confirm"][0] + found["flush"][0] + found["pending"][0]
     assert accepted <= verified
     assert found["commit"][0] == 2 * tokens
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 10**6),
+    acceptance=st.sampled_from([0.05, 0.5, 0.85, 0.97]),
+    tokens=st.integers(1, 60),
+    depth=st.integers(1, 9),
+    take_all=st.booleans(),
+    token=st.booleans(),
+    goes_on=st.booleans(),
+    edc=st.sampled_from(["off", "table", "oracle"]),
+    tvc=st.sampled_from(["off", "table", "oracle"]),
+)
+def test_controls_lose_no_token_either(seed, acceptance, tokens, depth, take_all, token, goes_on, edc, tvc):
+    knobs = {"depth": depth, "take_all": take_all, "token_rollback": token, "drafting_goes_on": goes_on}
+    knobs |= {"edc": edc, "tvc": tvc}
+    sets = [f"schedule.{key}={str(value).lower()}" for key, value in knobs.items()]
+    result = ran("ahasd", *sets, system="ahasd_samsung", seed=seed, acceptance=acceptance, tokens=tokens, prompts=2)
+    assert result.summary["tokens"] == 2 * tokens
+    found = totals(result)
+    accepted, verified = found["accept"]
+    assert found["draft"][0] == verified + found["confirm"][0] + found["flush"][0] + found["pending"][0]
+    assert accepted <= verified
+
+
+def test_pre_verification_fires_and_finds_misses():
+    sets = ("schedule.edc=oracle",)
+    result = ran("ahasd", *sets, system="ahasd_samsung", acceptance=0.7, tokens=200, seed=2)
+    notes = result.trace.notes
+    fired = notes["kind"] == "tvc"
+    assert fired.sum() > 3
+    assert (notes["extra"][fired] == 1).any()
+
+
+def test_phones_have_no_control_hardware():
+    with pytest.raises(InputError, match="has no device 'control'"):
+        run(load(system="oneplus_12", schedule="ahasd", job=JOB), trace="off")
 
 
 @pytest.mark.parametrize("drafter", ["fixed", "svip", "specdec++", "adaedl"])

@@ -98,8 +98,15 @@ class Edc:
         self.unverified[-1].index = index
         return self.pht[index] >= 1 << (self.counter_bits - 1)
 
-    def verified(self, fully_accepted: Sequence[bool]) -> int:
+    def verified(self, fully_accepted: Sequence[bool], survivors: bool = False) -> int:
         """Enter the outcome of one verification pass over the oldest batches.
+
+        Parameters
+        ----------
+        fully_accepted : sequence of bool
+            One outcome per batch, oldest first.
+        survivors : bool
+            Whether later batches outlive a rejected one, because they were drafted from its correction.
 
         Returns
         -------
@@ -120,17 +127,26 @@ class Edc:
             self._train(batch, good)
             if good:
                 self.lceht = [batch.bucket, *self.lceht[:-1]]
-        return 0 if good else self._roll_back()
+        if good:
+            return 0
+        if survivors:
+            self._restore()
+            return 0
+        return self.roll_back(len(self.unverified))
 
-    def _roll_back(self) -> int:
-        """Drop what is unverified and restore the committed history."""
-        dropped = len(self.unverified)
-        if self.train_flushed:
-            for batch in self.unverified:
+    def roll_back(self, count: int) -> int:
+        """Drop the newest `count` unverified batches and restore the history to what is left; returns `count`."""
+        for _ in range(count):
+            batch = self.unverified.pop()
+            if self.train_flushed:
                 self._train(batch, good=False)
-        self.unverified.clear()
-        self.leht = list(self.lceht)
-        return dropped
+        self._restore()
+        return count
+
+    def _restore(self) -> None:
+        """LEHT is what waits, newest first, before what is committed."""
+        waiting = [batch.bucket for batch in reversed(self.unverified)]
+        self.leht = [*waiting, *self.lceht][: self.history]
 
     def _train(self, batch: Batch, good: bool) -> None:
         if batch.index >= 0:

@@ -11,7 +11,7 @@ token, the look-ahead lives and its first token counts as confirmed; else it is 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from archsim.schedules.ahasd.text import Text
 from archsim.workload.plan import Pass
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from archsim.schedules.schedule import Steps
     from archsim.workload.job import Job
 
-#: Stores that show the queues' levels; batches, not tokens.
-DRAFTS, FEEDBACK, PREVERIFY = "queue.drafts", "queue.feedback", "queue.preverify"
+#: The schedule's own store of unverified batches, where the machine has no queue hardware.
+DRAFTS = "queue.drafts"
 
 
 @dataclass(eq=False)
@@ -43,8 +43,6 @@ class Batch:
         The draft passes.
     ready : Handle
         The hand-over to the target's side.
-    asked : int or None
-        Index of the prediction that was made while this was the newest unverified batch.
     settled : int
         Leading tokens that a bonus has confirmed already (0 or 1).
     """
@@ -55,7 +53,6 @@ class Batch:
     begun_ps: int
     blocks: list[Handle] = field(default_factory=list)
     ready: Handle | None = None
-    asked: int | None = None
     settled: int = 0
 
     @property
@@ -83,6 +80,8 @@ class Pair:
         Whether the draft side reads feedback behind every token instead of behind every batch.
     hand_over : int
         Instructions of the host that pass a batch, or a verdict, from one side to the other.
+    queue_store : str
+        Store whose level is the number of waiting batches.
     """
 
     def __init__(
@@ -96,9 +95,11 @@ class Pair:
         take_all: bool,
         token_grain: bool,
         hand_over: int,
+        queue_store: str,
     ) -> None:
         self.sim, self.job, self.drafter, self.controls = sim, job, drafter, controls
         self.depth, self.take_all, self.token_grain, self.hand_over = depth, take_all, token_grain, hand_over
+        self.queue_store = queue_store
         self.begun, self.pushed = sim.signal("request begun"), sim.signal("batch pushed")
         self.feedback, self.rested = sim.signal("feedback"), sim.signal("draft side at rest")
         self.text: Text | None = None
@@ -106,6 +107,7 @@ class Pair:
         self.flight: list[Batch] = []
         self.drafting: Batch | None = None
         self.running: list[Handle] = []
+        self._done_early: list[Batch] = []
         self.resting = True
         self.head = self.kept = self.epoch = 0
         self.missed: int | None = None
@@ -157,9 +159,9 @@ class Pair:
         self._queue_level(-len(taken))
         drafted = taken[-1].end - job.position if taken else 0
         step = job.emit("target", "verify", rows=drafted + 1, after=[b.ready for b in taken if b.ready])
-        self.controls.pass_begins(self.sim.now, job.cached)
+        self.controls.pass_begins(self)
         yield step
-        self.controls.pass_ends(self.sim.now, job.cached)
+        self.controls.pass_ends(self)
         yield job.control("feedback", self.hand_over)
         self._verdict(step, taken, drafted)
 
@@ -170,8 +172,6 @@ class Pair:
         accepted = text.hits(began, drafted)
         right = began + accepted  # position of the target's own token
         job.commit(accepted=accepted, drafted=drafted, step=step, newly_drafted=0)
-        for batch in taken:
-            self._judge(batch, right)
         self.flight = []
         if accepted < drafted:
             alive = self.corrected == right + 1
@@ -180,19 +180,23 @@ class Pair:
             if alive:
                 self._confirm(right)
         self.corrected = None
+        self._judge(taken, right, survivors=alive)
+        if self._done_early:
+            self._judge(self._done_early, right + 1)
+            self._done_early = []
         if not alive:
             self._restart(right + 1, right)
-        self.controls.verdict(accepted == drafted)
         self.feedback.fire()
 
-    def _judge(self, batch: Batch, right: int) -> None:
-        """Outcome of one batch of a pass whose accepted tokens end before `right`."""
-        accepted = max(0, min(right, batch.end) - batch.first)
-        for block in batch.blocks:
-            self.sim.mark(block, min(accepted, batch.length), batch.length)
-        reached = batch.first <= right
-        self.controls.verified(batch, accepted == batch.length)
-        self.drafter.learn(accepted, batch.length, accepted + int(reached), self.sim.now - batch.begun_ps)
+    def _judge(self, batches: list[Batch], right: int, survivors: bool = True) -> None:
+        """Outcome of the oldest batches, whose accepted tokens end before `right`; whether later ones live on."""
+        for batch in batches:
+            accepted = max(0, min(right, batch.end) - batch.first)
+            for block in batch.blocks:
+                self.sim.mark(block, accepted, batch.length)
+            reached = batch.first <= right
+            self.drafter.learn(accepted, batch.length, accepted + int(reached), self.sim.now - batch.begun_ps)
+        self.controls.verified([batch.end <= right for batch in batches], survivors)
 
     def _confirm(self, right: int) -> None:
         """The look-ahead's first token is the target's own: it is settled and leaves the next window."""
@@ -202,13 +206,14 @@ class Pair:
         if self.queue and batch.end == right + 1:
             self.queue.pop(0)
             self._queue_level(-1)
-            self._judge(batch, right + 1)
+            self._done_early.append(batch)
 
     def _restart(self, position: int, known: int) -> None:
         """Draft anew from `position`; the draft's rows up to `known` (exclusive) are right."""
         self.epoch += 1
         for batch in self.queue:
             self._flush(batch)
+        self.controls.dropped(len(self.queue))
         self._empty_queue()
         self.head, self.missed = position, None
         self.kept = min(self.kept, known)
@@ -224,7 +229,7 @@ class Pair:
 
     def _queue_level(self, change: int) -> None:
         if change:
-            self.sim.add(DRAFTS, change)
+            self.sim.add(self.queue_store, change)
 
     # -- draft side -----------------------------------------------------------------------------------------
 
@@ -246,18 +251,17 @@ class Pair:
 
     def _next(self) -> Steps:
         """Draft one batch, unless the controls would rather do something else."""
-        waiting = [*self.flight, *self.queue]
-        if waiting:
+        if self._unverified():
             epoch = self.epoch
-            goes = yield from self.controls.look_ahead(self, waiting[-1])
+            goes = yield from self.controls.look_ahead(self)
             if self.epoch != epoch or self.text is None:
                 return
             if not goes:
                 yield from self.controls.instead(self)
                 return
-        yield from self._batch()
+        yield from self.batch()
 
-    def _batch(self) -> Steps:
+    def batch(self) -> Steps:
         """Draft one batch and push it, or throw it away if its text was refuted meanwhile."""
         text, epoch, head = self.text, self.epoch, self.head
         met: list[float] = []
@@ -281,11 +285,12 @@ class Pair:
             return
         if self.epoch != epoch:
             self._flush(batch)
-        elif batch.end <= self.job.position:
-            self._judge(batch, self.job.position)
+            return
+        self.controls.drafted(self, batch)
+        if batch.end <= self.job.position:
+            self._judge([batch], self.job.position)
         else:
             batch.ready = self.job.control("hand_over", self.hand_over)
-            self.controls.drafted(batch, self.sim.now)
             self.queue.append(batch)
             self._queue_level(1)
             self.pushed.fire()
@@ -314,7 +319,3 @@ class Pair:
         """The draft side knows, before the target, that the token at `position` is wrong: draft from behind it."""
         self._restart(position + 1, position)
         self.corrected = position + 1
-
-    def state(self) -> dict[str, Any]:
-        """Figures for messages and tests."""
-        return {"head": self.head, "kept": self.kept, "unverified": self._unverified(), "epoch": self.epoch}

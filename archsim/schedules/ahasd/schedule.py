@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from archsim.config import InputError
 from archsim.registry import schedule
 from archsim.schedules.ahasd.asynchronous import DRAFTS, Pair
-from archsim.schedules.ahasd.controls import Controls
+from archsim.schedules.ahasd.controls import Controls, Mode, TableControls
 from archsim.schedules.ahasd.drafters import CAP, Name, make_drafter
 from archsim.schedules.baselines import ResidentAr
 from archsim.schedules.schedule import Schedule, Steps
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 #: Where each side runs, in order of preference: the last ones let the schedules run on machines without PIM.
 DRAFT_ON = ("pim", "cpu")
 TARGET_ON = ("npu", "gpu", "cpu")
+PREVERIFY_ON = ("pim_target", "pim", "cpu")
 
 
 @dataclass(frozen=True)
@@ -141,16 +143,49 @@ class Ahasd(Speculative):
         metadata={"min": 1, "max": 10**7, "doc": "host instructions that pass a batch on (about 2 us; assumed)"},
     )
 
+    edc: Mode = field(default="table", metadata={"doc": "control of drafting ahead by entropy history"})
+    tvc: Mode = field(default="table", metadata={"doc": "control of pre-verification by measured times"})
+    drafting_goes_on: bool = field(
+        default=False,
+        metadata={"doc": "draft ahead after all where no token can be pre-verified in time (as published), or wait"},
+    )
+
+    @property
+    def controlled(self) -> bool:
+        """Whether any control is on."""
+        return (self.edc, self.tvc) != ("off", "off")
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Draft and target as ever; pre-verification runs the target's own weights on the banks that hold them."""
+        places = dict(super().placements())
+        if self.tvc != "off":
+            places["preverify"] = Placement(layers_on=PREVERIFY_ON, head_on=PREVERIFY_ON, shares="target")
+        return places
+
     def stores(self) -> list[dict[str, Any]]:
-        """Queue of unverified drafts."""
+        """Queue of unverified drafts, for machines without one."""
         return [{"name": DRAFTS, "capacity": 64, "unit": "batches", "level": 0}]
 
     def controls(self, sim: Sim, job: Job) -> Controls:
-        """What decides on look-ahead."""
-        return Controls()
+        """What decides on look-ahead.
+
+        Raises
+        ------
+        InputError
+            When the machine has no control hardware, or nothing that could pre-verify.
+        """
+        if not self.controlled:
+            return Controls()
+        if "control" not in job.system.devices:
+            raise InputError(
+                f"system {job.system.name!r} has no device 'control'; set schedule.edc=off and schedule.tvc=off, "
+                "or run on a machine that has one (ahasd_samsung)"
+            )
+        return TableControls(sim, job, edc=self.edc, tvc=self.tvc, drafting_goes_on=self.drafting_goes_on)
 
     def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
         """Two processes, draft and target."""
+        hardware = "control" in job.system.devices
         pair = Pair(
             sim,
             job,
@@ -160,6 +195,7 @@ class Ahasd(Speculative):
             take_all=self.take_all,
             token_grain=self.token_rollback,
             hand_over=self.hand_over,
+            queue_store="control.unverified" if hardware else DRAFTS,
         )
         return {"verify": pair.verify(), "draft": pair.draft()}
 
