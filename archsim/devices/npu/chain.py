@@ -19,6 +19,13 @@ LEAST = 256
 
 
 @njit(cache=True)
+def is_roofline(base_ps, t1, t43, t2, t4):
+    """Whether the longer of one duration and the time of all bytes gives all four durations, to a thousandth."""
+    third, half, quarter = max(t1, base_ps * 4 // 3), max(t1, base_ps * 2), max(t1, base_ps * 4)
+    return 1000 * abs(third - t43) <= t43 and 1000 * abs(half - t2) <= t2 and 1000 * abs(quarter - t4) <= t4
+
+
+@njit(cache=True)
 def segments(total_bytes, base_ps, t1, t43, t2, t4, phase_bytes, phase_ps):
     """Fill the phases of a walk; returns how many.
 
@@ -31,7 +38,7 @@ def segments(total_bytes, base_ps, t1, t43, t2, t4, phase_bytes, phase_ps):
     phase_bytes, phase_ps : int64[PHASES]
         Out: bytes of each phase and its duration alone; durations add up to `t1`.
     """
-    if total_bytes == 0 or base_ps == 0:
+    if total_bytes == 0 or is_roofline(base_ps, t1, t43, t2, t4):
         phase_bytes[0], phase_ps[0] = total_bytes, t1
         return 1
     s1 = min(max(3 * (t43 - t1), 0), base_ps)
