@@ -110,7 +110,7 @@ def counts(rows):
 
 def test_gemv_by_hand():
     rows = npu().lower(make_ops([matmul(1, 4096, 64)]))
-    # activations, FP32, 4 x (4096 + 64) bytes at 20 GB/s; then 32 vectors x 64 outputs x 9 cycles on 4 contexts at 1 GHz
+    # activations, FP32: 4 x (4096 + 64) bytes at 20 GB/s; then 32 vectors x 64 outputs x 9 cycles on 4 contexts, 1 GHz
     assert (rows.work >> 28).tolist() == [16_640, 64 * 2304]
     assert flow_ps(rows)[0] == pytest.approx(832_000 + 4_608_000, abs=3)
     assert rows.lead.tolist() == [20_000_000, 0]
@@ -121,7 +121,9 @@ def test_gemv_by_hand():
 
 
 def test_gemv_is_bound_by_dma_when_hvx_is_fast():
-    rows = npu(gemv_cycles=2.5, vector_load_bytes_per_s=1e15, vector_load_limit_bytes_per_s=1e15).lower(make_ops([matmul(1, 4096, 4096)]))
+    rows = npu(gemv_cycles=2.5, vector_load_bytes_per_s=1e15, vector_load_limit_bytes_per_s=1e15).lower(
+        make_ops([matmul(1, 4096, 4096)])
+    )
     # 9,437,184 bytes at 64 GB/s and 16,384 bytes of activations in no time
     assert flow_ps(rows)[0] == pytest.approx(9_437_184 / 64e9 * 1e12, rel=1e-4)
 
@@ -140,7 +142,10 @@ def test_ggml_hvx_by_hand(m, passes):
 
 def test_ggml_hvx_pads_rows_only_when_told_to():
     ops = make_ops([matmul(17, 512, 64), matmul(24, 512, 64), matmul(32, 512, 64)])
-    free, padded = flow_ps(npu().lower(ops)), flow_ps(npu(row_multiple=8, vector_load_bytes_per_s=1e15, vector_load_limit_bytes_per_s=1e15).lower(ops))
+    free, padded = (
+        flow_ps(npu().lower(ops)),
+        flow_ps(npu(row_multiple=8, vector_load_bytes_per_s=1e15, vector_load_limit_bytes_per_s=1e15).lower(ops)),
+    )
     assert free[0] < free[1] < free[2]
     assert padded[0] == pytest.approx(padded[1], rel=1e-3)
     assert padded[1] < padded[2]

@@ -2,8 +2,8 @@
 
 Modelled: what an operator costs under a kernel policy (:mod:`archsim.devices.npu.policies`) on the matrix unit
 (:mod:`~archsim.devices.npu.hmx`), the vector contexts and their ports into VTCM (:mod:`~archsim.devices.npu.hvx`),
-chunks that VTCM holds (:mod:`~archsim.devices.npu.vtcm`), descriptors (:mod:`~archsim.devices.npu.dma`), its call
-(:mod:`~archsim.devices.npu.dispatch`); its DRAM traffic; the address window (a store, filled by the runtime). An
+chunks that VTCM holds (:mod:`~archsim.devices.npu.vtcm`), descriptors (:mod:`~archsim.devices.npu.dma`), its
+call (:mod:`~archsim.devices.npu.dispatch`); its DRAM traffic; the address window (a store, filled by the runtime). An
 operator becomes a chain of rows that lasts as long as its walk at any share of DRAM (:mod:`~archsim.devices.npu.chain`).
 
 Sources: EuroSys'26 (arXiv 2509.23324): tile, VTCM, 12,032.5 and 32.93 GFLOP/s; T-MAN (arXiv 2511.11248): DMA 59,
@@ -21,7 +21,7 @@ from archsim.devices.npu.plan import NO_ROOM, TOO_WIDE, plan_npu
 from archsim.devices.npu.policies.measured import KINDS, Table
 from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
 from archsim.devices.npu.spec import FLOAT_WEIGHTS, UNPACK, NpuSpec, numbers_of
-from archsim.devices.npu.vtcm import VtcmOverflow
+from archsim.devices.npu.vtcm import VtcmOverflowError
 from archsim.lowering import (
     DRAM_ACTIONS,
     LEAD_PS,
@@ -99,7 +99,7 @@ class Npu(Device):
         self._actions = tuple(f"{self.name}.{action}" for action in ACTIONS) + tuple(
             f"{spec.memory}.{action}" for action in DRAM_ACTIONS
         )
-        self._numbers = numbers_of(spec, binding.unit(f"{self.name}.core"), STREAMS.index("npu_seq_read"))
+        self.numbers = numbers_of(spec, binding.unit(f"{self.name}.core"), STREAMS.index("npu_seq_read"))
         self._factor = np.array([round(1000 * UNPACK[dtype]) for dtype in DType], np.int64)
         self._float = np.array([dtype in FLOAT_WEIGHTS for dtype in DType], np.int64)
         self._graph_rows = np.array(spec.graph_rows, np.int64)
@@ -110,7 +110,7 @@ class Npu(Device):
 
         Raises
         ------
-        VtcmOverflow
+        VtcmOverflowError
             For a matrix product of which not one row tile fits in VTCM.
         ValueError
             For a kind it does not run, an operator without rows, a product too wide for its kernel, and one that the
@@ -121,7 +121,7 @@ class Npu(Device):
             return self._lower_maps(ops)
         table = self._measured(ops)
         plan, owner, counts, unfit, why = plan_npu(
-            ops, self._numbers, self._factor, self._float, self._graph_rows, table
+            ops, self.numbers, self._factor, self._float, self._graph_rows, table
         )
         if unfit >= 0:
             self._refuse(ops, unfit, why)
@@ -132,7 +132,7 @@ class Npu(Device):
         """What the table has of operators that run by it."""
         if self._table is None:
             return np.zeros((len(ops.kind), 5), np.int64)
-        policy = np.where(ops.m == 1, self._numbers.policy_one, self._numbers.policy_many)
+        policy = np.where(ops.m == 1, self.numbers.policy_one, self.numbers.policy_many)
         return self._table.columns(ops, (policy == TABLE) & np.isin(ops.kind, KINDS))
 
     def _refuse(self, ops: Ops, at: int, why: int) -> None:
@@ -142,7 +142,7 @@ class Npu(Device):
         if why == NO_ROOM:
             policy = spec.policy_one if ops.m[at] == 1 else spec.policy_many
             name, size = ("area_bytes", spec.area_bytes) if policy == "sequential" else ("VTCM", spec.vtcm_bytes)
-            raise VtcmOverflow(f"{where}: {spec.tile_rows} rows of k = {k} do not fit in {size} bytes of {name}")
+            raise VtcmOverflowError(f"{where}: {spec.tile_rows} rows of k = {k} do not fit in {size} bytes of {name}")
         if why == TOO_WIDE:
             raise ValueError(
                 f"{where}: n = {n} is above the {spec.projection_limit} outputs that ggml_hmx takes; "

@@ -1,9 +1,10 @@
 """From a walk to rows: the chain of rows that takes as long as the walk at any share of DRAM.
 
-A walk in which bytes flow at a rate r lasts T(x), x = full rate / r; it is a path through maxima and sums of stage times,
-so T is convex and piecewise linear, and its last slope is the time of all bytes. A chain of rows with bytes B_j and
-caps r / x_j lasts ``sum B_j max(x, x_j)`` plus time rows: any such T is one. The walk runs at 1, 3/4, 1/2 and 1/4 of the
-rate, the slopes between these points are the B_j, and what is left flows so that the duration alone is exact.
+A walk in which bytes flow at a rate r lasts T(x), x = full rate / r; it is a path through maxima and sums of stage
+times, so T is convex and piecewise linear, and its last slope is the time of all bytes. A chain of rows with bytes
+B_j and caps r / x_j lasts ``sum B_j max(x, x_j)`` plus time rows: any such T is one. The walk runs at 1, 3/4, 1/2 and
+1/4 of the rate, the slopes between these points are the B_j, and what is left flows so that the duration alone is
+exact.
 """
 
 from __future__ import annotations

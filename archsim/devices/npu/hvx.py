@@ -5,8 +5,8 @@ contexts takes the c-th part of the time.
 
 * A quantised weight vector is 128 weights. One row costs ``gemv`` cycles per vector (unpack and multiply in registers).
   Several rows cost ``unpack`` once per pass of at most ``pass_rows`` rows, staged through VTCM, plus ``mac`` per row.
-  Every vector that a batch takes from VTCM passes its ports, which all contexts share: more contexts do not help a
-  kernel that waits there.
+  Every vector that a batch takes from VTCM passes its ports, which all contexts share: more contexts do not help
+  a kernel that waits there.
 * A batch holds its activations as INT8 blocks with a scale in one area on chip. What does not fit there is fetched again
   for every group of weight rows that the contexts work on.
 * Float weights and attention run at the FP16 rate measured for one thread (32.93 GFLOP/s, EuroSys'26).

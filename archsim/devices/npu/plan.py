@@ -1,8 +1,8 @@
 """Plans of NPU operators: policy by policy a walk, its rows, and its counts.
 
 The walk of an operator runs at four shares of the DMA rate and becomes a chain of rows
-(:mod:`archsim.devices.npu.chain`). Activations of the vector and sequential policies, and bytes a kernel fetches again, are
-a row of their own before it: they are strict phases.
+(:mod:`archsim.devices.npu.chain`). Activations of the vector and sequential policies, and bytes a kernel fetches
+again, are a row of their own before it: they are strict phases.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class NpuSpec(BaseModel):
     dma_latency_ps, dma_in_flight, dma_field_bits, dma_in_order
         Latency of a descriptor, descriptors in flight, bits of a length field, whether descriptors wait for each other.
     call, call_ps, packet_ps, poll_ps, start_ps, rpc_ps, flush_all_ps, flush_all_bytes, batch_ops
-        Way to hand over operators (``call``, ``queue``, ``rpc``) and its costs; see :mod:`archsim.devices.npu.dispatch`.
+        Way to hand over operators (``call``, ``queue``, ``rpc``) and its costs (:mod:`archsim.devices.npu.dispatch`).
     pass_rows, row_multiple, row_group : int
         Rows of one pass of the batched HVX kernel; its rows are padded to `row_multiple`; weight rows per context.
     activation_area_bytes : int

@@ -20,7 +20,7 @@ FIXED = 5 * ALIGN
 DEQUANTISE_COST, CONVERT_COST = 3, 2
 
 
-class VtcmOverflow(ValueError):
+class VtcmOverflowError(ValueError):
     """An allocation that local memory does not hold."""
 
 

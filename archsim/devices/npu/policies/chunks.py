@@ -72,7 +72,8 @@ def chunked(ops, i, c, factor):
     pipelined = 1 if ops.m[i] > c.pipeline_rows else 0
     # bytes of one column's share of a packed tile, tiles aligned
     tile_count = k_tiles * (n_padded // c.tile_columns)
-    packed_tile = -(-(-(-ops.weight_bytes[i] // tile_count)) // LINE) * LINE
+    tile_bytes = -(-ops.weight_bytes[i] // tile_count)
+    packed_tile = -(-tile_bytes // LINE) * LINE
     packed_column = -(-packed_tile * k_tiles // c.tile_columns)
     k_padded = k_tiles * c.tile_depth
     buffers = 1 + pipelined
