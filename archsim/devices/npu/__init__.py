@@ -4,7 +4,8 @@ Modelled: what an operator costs under a kernel policy (:mod:`archsim.devices.np
 (:mod:`~archsim.devices.npu.hmx`), the vector contexts and their ports into VTCM (:mod:`~archsim.devices.npu.hvx`),
 chunks that VTCM holds (:mod:`~archsim.devices.npu.vtcm`), descriptors (:mod:`~archsim.devices.npu.dma`), its
 call (:mod:`~archsim.devices.npu.dispatch`); its DRAM traffic; the address window (a store, filled by the runtime). An
-operator becomes a chain of rows that lasts as long as its walk at any share of DRAM (:mod:`~archsim.devices.npu.chain`).
+operator becomes a chain of rows that lasts as long as its walk at any share of DRAM
+(:mod:`~archsim.devices.npu.chain`).
 
 Sources: EuroSys'26 (arXiv 2509.23324): tile, VTCM, 12,032.5 and 32.93 GFLOP/s; T-MAN (arXiv 2511.11248): DMA 59,
 l2fetch 26/32, vector loads 5/20 GB/s; call of 11-35 us (llama.cpp #18139); window 3,355,443,200 bytes, chunk search and

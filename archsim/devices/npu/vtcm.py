@@ -38,12 +38,16 @@ def footprint(mc, nc, k_padded, packed_column, buffers):
 
 
 @njit(cache=True)
-def tiling(m_padded, n_padded, k_padded, row_tile, column_tile, packed_column, buffers, vtcm_bytes):
-    """Rows and columns of a chunk: the least cost that fits; ties go to more columns. (0, 0) when nothing fits."""
+def tiling(m_padded, n_padded, k_padded, row_tile, column_tile, packed_column, buffers, vtcm_bytes, least_chunks=1):
+    """Rows and columns of a chunk: the least cost that fits, with at least `least_chunks` chunks of columns.
+
+    Ties go to more columns. (0, 0) when nothing fits.
+    """
     best, mc, nc = 1 << 62, 0, 0
     per_column = buffers * (packed_column + 2 * k_padded)
     columns = column_tile
-    while columns <= n_padded:
+    widest = max(-(-n_padded // least_chunks), column_tile)
+    while columns <= widest:
         left = vtcm_bytes - FIXED - columns * per_column
         rows = min(left // (2 * k_padded + 2 * buffers * columns) // row_tile * row_tile, m_padded)
         if left <= 0 or rows <= 0:

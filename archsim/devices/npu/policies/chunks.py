@@ -77,7 +77,8 @@ def chunked(ops, i, c, factor):
     packed_column = -(-packed_tile * k_tiles // c.tile_columns)
     k_padded = k_tiles * c.tile_depth
     buffers = 1 + pipelined
-    mc, nc = tiling(m_padded, n_padded, k_padded, row_tile, c.tile_columns, packed_column, buffers, c.vtcm_bytes)
+    least = c.pipeline_chunks if pipelined else 1
+    mc, nc = tiling(m_padded, n_padded, k_padded, row_tile, c.tile_columns, packed_column, buffers, c.vtcm_bytes, least)
     unpack_tile = -(-c.tile_depth * c.tile_columns // WEIGHTS_PER_VECTOR) * c.tile_unpack * factor // MILLI
     tile = output_tile(k_tiles, cycles * MILLI, c.packet_tiles, c.packet, c.store, c.accumulators)
     return Chunks(k_tiles, row_tile, mc, nc, pipelined, tile, unpack_tile)
