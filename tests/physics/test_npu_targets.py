@@ -206,11 +206,12 @@ def test_staircase_of_32_rows():
     ],
 )
 def test_a_better_part_is_faster_under_the_default_kernels(change, op):
-    """Each improvement shortens an operator that it should, on v81 with DMA loads."""
-    sets = (*BY_DMA, f"system.npu.{change}")
+    """Each improvement shortens an operator that it should, on v81."""
+    base = () if change.startswith("vtcm_bytes") else BY_DMA  # more room pays where weights come and go slowly
+    sets = (*base, f"system.npu.{change}")
     if change.startswith("tile_rows"):
         sets += ("system.npu.tile_cycles_fp16=2",)  # half a tile in half the time: 40 rows pad to 48, not 64
-    before, after = (float(times_us(devices_of("oneplus_15", *s)["npu"], [op])[0]) for s in (BY_DMA, sets))
+    before, after = (float(times_us(devices_of("oneplus_15", *s)["npu"], [op])[0]) for s in (base, sets))
     assert after < 0.999 * before
 
 

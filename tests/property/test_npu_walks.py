@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archsim.device import make_ops
-from archsim.devices.npu.alone import devices_of, matmul, row_ps, times_us
+from archsim.device import OpKind, make_ops
+from archsim.devices.npu.alone import SHAPES, devices_of, layer, matmul, row_ps, times_us
 from archsim.devices.npu.vtcm import VtcmOverflowError, aligned, footprint, tiling
 from archsim.units import rate_fixed
 
@@ -103,7 +103,7 @@ def test_search_finds_the_cheapest_chunks():
         -(-m // mc) * n * 3 + -(-n // nc) * m * 2
         for mc in range(32, m + 1, 32)
         for nc in range(32, n + 1, 32)
-        if 5 * 2048 + 2 * nc * (packed + 2 * k) + mc * (2 * k + 4 * nc) <= vtcm
+        if footprint(mc, nc, k, packed, 2) <= vtcm
     )
     mc, nc = tiling(m, n, k, 32, 32, packed, 2, vtcm)
     assert -(-m // mc) * n * 3 + -(-n // nc) * m * 2 == best
@@ -111,6 +111,15 @@ def test_search_finds_the_cheapest_chunks():
 
 def test_areas_are_whole_tiles():
     assert [aligned(size) for size in (0, 1, 2048, 2049)] == [0, 2048, 2048, 4096]
+
+
+def test_attention_that_local_memory_cannot_hold_is_a_named_error():
+    npu = devices_of("oneplus_15", "system.npu.vtcm_bytes=128 KiB")["npu"]
+    op = next(op for op in layer(SHAPES["qwen3-4b"], 64, 64) if op["kind"] == OpKind.ATTENTION)
+    with pytest.raises(
+        VtcmOverflowError, match="queries and keys with heads of 128 does not fit in 131072 bytes of VTCM"
+    ):
+        npu.lower(make_ops([op]))
 
 
 @pytest.mark.parametrize("policy", ["ggml_hmx", "static_graph"])

@@ -27,6 +27,7 @@ from archsim.lowering import (
     DRAM_ACTIONS,
     LEAD_PS,
     PLAN_COLUMNS,
+    READ_BYTES,
     UNIT,
     WEIGHT,
     allowed_kinds,
@@ -36,6 +37,9 @@ from archsim.lowering import (
 from archsim.registry import device
 
 __all__ = ["Npu", "NpuSpec"]
+
+#: Bytes of a row are held in 2**-28.
+MOST_BYTES = 1 << 35
 
 
 @device("npu")
@@ -126,6 +130,10 @@ class Npu(Device):
         )
         if unfit >= 0:
             self._refuse(ops, unfit, why)
+        large = np.flatnonzero(plan[:, READ_BYTES] >= MOST_BYTES)
+        if large.size:
+            at = int(owner[large[0]])
+            raise ValueError(f"operator {at} on device {self.name!r}: more than 34 GB in one phase; raise its parts")
         rows = build_rows(ops._replace(parts=np.ones(len(plan), np.int64)), plan, counts, self._actions, self._pools)
         return rows._replace(op=owner)
 
@@ -140,6 +148,11 @@ class Npu(Device):
         """Raise the reason why operator `at` cannot run."""
         spec, where = self.spec, f"operator {at} on device {self.name!r}"
         k, n = int(ops.k[at]), int(ops.n[at])
+        if why == NO_ROOM and ops.kind[at] == OpKind.ATTENTION:
+            raise VtcmOverflowError(
+                f"{where}: a block of queries and keys with heads of {int(ops.head_dim[at])} does not fit in "
+                f"{spec.vtcm_bytes} bytes of VTCM"
+            )
         if why == NO_ROOM:
             policy = spec.policy_one if ops.m[at] == 1 else spec.policy_many
             name, size = ("area_bytes", spec.area_bytes) if policy == "sequential" else ("VTCM", spec.vtcm_bytes)

@@ -166,6 +166,8 @@ def plan_table(ops, i, c, entry, draft, times, counts):
 def plan_attention(ops, i, c, policy, resident, draft, times, counts):
     """Attention: keys and values by DMA beside the walk; the mask, and inputs and outputs, before it."""
     busy, draft[VECTOR], streams, mask = attention_work(ops, i, c, policy, counts)
+    if streams == 0:
+        return NO_ROOM
     draft[STREAMED] = streams * ops.kv_bytes[i]
     for s in range(4):
         times[s] = max(fs_ps(busy), bytes_to_ps(draft[STREAMED], c.dma_rate * SHARES[s][0] // SHARES[s][1]))

@@ -15,8 +15,6 @@ from __future__ import annotations
 from numba import njit
 
 ALIGN = 2048
-#: Column scales and biases, and slack for alignment of the areas.
-FIXED = 5 * ALIGN
 DEQUANTISE_COST, CONVERT_COST = 3, 2
 
 
@@ -48,9 +46,11 @@ def tiling(m_padded, n_padded, k_padded, row_tile, column_tile, packed_column, b
     columns = column_tile
     widest = max(-(-n_padded // least_chunks), column_tile)
     while columns <= widest:
-        left = vtcm_bytes - FIXED - columns * per_column
-        rows = min(left // (2 * k_padded + 2 * buffers * columns) // row_tile * row_tile, m_padded)
-        if left <= 0 or rows <= 0:
+        left = vtcm_bytes - columns * per_column
+        rows = min(max(left, 0) // (2 * k_padded + 2 * buffers * columns) // row_tile * row_tile, m_padded)
+        while rows > 0 and footprint(rows, columns, k_padded, packed_column, buffers) > vtcm_bytes:
+            rows -= row_tile  # alignment of the areas
+        if rows <= 0:
             break
         cost = -(-m_padded // rows) * n_padded * DEQUANTISE_COST + -(-n_padded // columns) * m_padded * CONVERT_COST
         if cost <= best:
