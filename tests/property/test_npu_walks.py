@@ -114,10 +114,10 @@ def test_areas_are_whole_tiles():
 
 
 def test_attention_that_local_memory_cannot_hold_is_a_named_error():
-    npu = devices_of("oneplus_15", "system.npu.vtcm_bytes=128 KiB")["npu"]
+    npu = devices_of("oneplus_15", "system.npu.vtcm_bytes=64 KiB")["npu"]
     op = next(op for op in layer(SHAPES["qwen3-4b"], 64, 64) if op["kind"] == OpKind.ATTENTION)
     with pytest.raises(
-        VtcmOverflowError, match="queries and keys with heads of 128 does not fit in 131072 bytes of VTCM"
+        VtcmOverflowError, match="queries and keys with heads of 128 does not fit in 65536 bytes of VTCM"
     ):
         npu.lower(make_ops([op]))
 

@@ -27,7 +27,6 @@ from archsim.lowering import (
     DRAM_ACTIONS,
     LEAD_PS,
     PLAN_COLUMNS,
-    READ_BYTES,
     UNIT,
     WEIGHT,
     allowed_kinds,
@@ -37,9 +36,6 @@ from archsim.lowering import (
 from archsim.registry import device
 
 __all__ = ["Npu", "NpuSpec"]
-
-#: Bytes of a row are held in 2**-28.
-MOST_BYTES = 1 << 35
 
 
 @device("npu")
@@ -130,10 +126,6 @@ class Npu(Device):
         )
         if unfit >= 0:
             self._refuse(ops, unfit, why)
-        large = np.flatnonzero(plan[:, READ_BYTES] >= MOST_BYTES)
-        if large.size:
-            at = int(owner[large[0]])
-            raise ValueError(f"operator {at} on device {self.name!r}: more than 34 GB in one phase; raise its parts")
         rows = build_rows(ops._replace(parts=np.ones(len(plan), np.int64)), plan, counts, self._actions, self._pools)
         return rows._replace(op=owner)
 

@@ -127,14 +127,15 @@ def rows_walk(ops, i, c, t, rows, rate):
     unpacked, multiplied, multiplied_before, stored, stored_before = hvx, hvx, 0, 0, 0
     waiting_out = waiting_write = 0  # outputs multiplied but not converted (pipelined)
     done, columns = 0, min(t.nc, n)
-    times = stage_times(ops, i, c, t, rows, columns, rate)
+    times = whole = stage_times(ops, i, c, t, rows, columns, rate)
+    last = stage_times(ops, i, c, t, rows, n % columns, rate)
     if ahead:
         dma += times[0]
     ready = dma
     while done < n:
         fetch, unpack, multiply, out, write = times
         columns_next = min(t.nc, n - done - columns)
-        times = stage_times(ops, i, c, t, rows, columns_next, rate)
+        times = whole if columns_next == t.nc else last if columns_next > 0 else (0, 0, 0, 0, 0)
         if ahead:
             fetched = ready
             dma = max(dma, unpacked if done > 0 else 0) + times[0]
