@@ -14,7 +14,7 @@ from archsim.config import InputError, JobSpec
 from archsim.engine.sim import Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Planner, chain
+from archsim.workload.plan import Pass, Planner, chain, row_block
 from archsim.workload.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class Job:
     ) -> None:
         self.spec = spec
         self.system = system
-        self.models = dict(models)
+        self.shares = dict(schedule.shares)
+        self.models = {**models, **{role: models[whose] for role, whose in self.shares.items()}}
         self.stream = stream
         self.draft_len = schedule.draft_len()
         self.placements = {
@@ -105,6 +106,8 @@ class Job:
         flash: dict[str, int] = {}
         rows = self.longest()
         for role, place in self.placements.items():
+            if role in self.shares:
+                continue
             model = self.models[role]
             weights = model.total_bytes - (model.layers - place.pinned) * model.layer_bytes
             if place.head_in == "flash":
@@ -227,6 +230,12 @@ class Job:
         spilled = self.prompt if role == "target" and self.spec.kv_tier == "flash" else 0
         return [Pass(role, phase, rows, self.cached, spilled=spilled)]
 
+    def copy_kv(self, role: str, rows: int, *, after: Any = None) -> Handle:
+        """Emit the copy of `rows` tokens' keys and values of all layers within DRAM (a merge into the cache)."""
+        assert self.sim is not None
+        block = row_block(self.planner.copy(role, rows))
+        return self.sim.emit(block, after=after, request=self.request, label=f"{role}.merge")
+
     def _fresh_rows(self, role: str) -> int:
         """Rows a draft must take in before it can draft: all committed ones for a head on target features.
 
@@ -254,6 +263,7 @@ class Job:
         drafted: int = 0,
         step: Handle | None = None,
         drafts: Handle | None = None,
+        rows: int | None = None,
     ) -> int:
         """Commit tokens: mark their time and what was useful, and advance the text.
 
@@ -265,6 +275,8 @@ class Job:
             Drafted tokens the target took, and all that were verified.
         step, drafts : Handle, optional
             The verification and the drafting that this ends: their useful rows are marked.
+        rows : int, optional
+            Rows of the step; by default the drafted ones and the target's own.
 
         Returns
         -------
@@ -275,7 +287,7 @@ class Job:
         counted = min(tokens + accepted, self.limit - self.position)
         if step is not None:
             self._note("step", 1)
-            self.sim.mark(step, counted, drafted + 1)
+            self.sim.mark(step, counted, drafted + 1 if rows is None else rows)
         if drafted:
             self._note("draft", drafted)
             self._note("accept", accepted, drafted)
@@ -288,6 +300,10 @@ class Job:
             done = self.request * self.spec.tokens + self.position
             self._progress.update(done, self.spec.prompts * self.spec.tokens)
         return counted
+
+    def note(self, kind: str, value: int, extra: int = 0) -> None:
+        """Time-stamp a mark of the schedule's own in the current request."""
+        self._note(kind, value, extra)
 
     def end(self, request: int) -> None:
         """Note the end of a request, and whether the recording ended it early."""

@@ -20,7 +20,7 @@ from archsim.engine.sim import Block
 from archsim.system import System
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.ops import ops_of
+from archsim.workload.ops import kv_copy_ops, ops_of
 from archsim.workload.optable import Lowered, OpTable
 
 
@@ -85,6 +85,9 @@ class Pass:
     first: int = 0
     last: int | None = None
 
+
+#: Roles whose whole work is a phase of its own in reports.
+OWN_PHASE = frozenset({"draft", "revision"})
 
 _SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
 _COPIED = (*_SCALARS, "pool", "coef")
@@ -287,6 +290,12 @@ class Planner:
             rows.takes.append((read[0], row, self.rings[role]))
         return first, last
 
+    def copy(self, role: str, rows: int) -> Lowered:
+        """Lower the copy of `rows` tokens' keys and values of all layers within DRAM."""
+        return self.ops.lower(
+            self.system.having(OpKind.COPY), role, "merge", "kv.copy", kv_copy_ops(self.models[role], rows)
+        )
+
     def _read(self, role: str, name: str, size: int) -> Lowered:
         ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
         return self.ops.lower(self.system.having(OpKind.LOAD), role, "io", name, ops)
@@ -294,7 +303,7 @@ class Planner:
     def _lower(self, role: str, name: str, ops: Ops, layer: int) -> Lowered:
         kind = OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
-        phase = "draft" if role == "draft" else "projection" if head else "compute"
+        phase = role if role in OWN_PHASE else "projection" if head else "compute"
         return self.ops.lower(self.device(role, kind, head), role, phase, name, ops)
 
     def device(self, role: str, kind: OpKind, head: bool = False) -> Device:

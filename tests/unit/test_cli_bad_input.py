@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "diffusion target": (
         swapped("--stream", "synthetic:llada-8b:gsm8k"),
-        "no acceptance data for llada-8b; it denoises blocks and verifies no drafts, and synthetic streams serve speculative schedules only; name a speculative target such as llama-3.1-8b",
+        "stream synthetic:llada-8b:gsm8k cannot serve schedule flash_ar: it has denoise, the schedule needs chain or tree or steps",
     ),
     "tokens zero": (swapped("--tokens", "0"), "--tokens: '0' should be greater than or equal to 1"),
     "tokens text": (
