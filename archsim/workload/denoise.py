@@ -191,6 +191,7 @@ class Denoise:
             self._check(np.flatnonzero(state == VISIBLE) + first, confidence[state == VISIBLE])
         ahead = open_ & ~inside
         state[ahead] = np.where(confidence[ahead] >= self.rules.visible, DRAFT, MASKED)
+        state[open_ & inside & ~commit] = MASKED  # a draft of the current block that was not taken is dropped
         sure = confidence >= self.rules.stable
         state[commit] = np.where(sure[commit] | (not self.rules.staged), STABLE, VISIBLE)
         surety = np.where(np.isnan(sober), 1.0, sober)  # a recording without a confidence adds no error
