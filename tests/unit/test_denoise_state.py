@@ -34,7 +34,9 @@ def test_threshold_commits_all_that_reach_it_and_one_where_none_does():
     assert state.advance(state.window(), stale=False).committed == 2
     assert state.state.tolist()[:4] == [MASKED, STABLE, MASKED, STABLE]
     assert state.advance(state.window(), stale=False).committed == 1
-    assert state.state[2] == STABLE and state.front == 0 and state.block_step == 2
+    assert state.state[2] == STABLE
+    assert state.front == 0
+    assert state.block_step == 2
 
 
 def test_one_commits_the_most_confident_only():
@@ -45,12 +47,16 @@ def test_one_commits_the_most_confident_only():
 
 def test_masks_to_the_left_count_drafts_by_their_weight():
     stream = Told({(0, 5): 0.8, (0, 0): 0.8})
-    state = Denoise(Rules(block=4, visible=0.7, stable=0.9, staged=True, sliding=True, draft_weight=0.25), stream, 0, 12)
+    state = Denoise(
+        Rules(block=4, visible=0.7, stable=0.9, staged=True, sliding=True, draft_weight=0.25), stream, 0, 12
+    )
     state.advance(state.window(extra=2), stale=True)
-    assert state.state[5] == DRAFT and state.front == 1
+    assert state.state[5] == DRAFT
+    assert state.front == 1
     state.advance(state.window(extra=3), stale=True)
     asked = stream.asked[-1]
-    assert asked["first"] == 1 and len(asked["masks"]) == 7
+    assert asked["first"] == 1
+    assert len(asked["masks"]) == 7
     assert asked["masks"].tolist() == [0, 1, 2, 3, 4, 4.25, 5.25]
     assert asked["plain"].tolist() == [0, 1, 2, 3, 4, 5, 6]
 
@@ -60,11 +66,15 @@ def test_a_draft_commits_only_in_its_own_block_and_on_a_fresh_confidence():
     state = Denoise(Rules(block=4, visible=0.9, stable=0.9, sliding=True), Told(told), 0, 8)
     outcome = state.advance(state.window(extra=4), stale=True)
     assert outcome == (4, 1)
-    assert state.front == 4 and state.block == 1 and state.block_step == 0 and state.state[4] == DRAFT
+    assert state.front == 4
+    assert state.block == 1
+    assert state.block_step == 0
+    assert state.state[4] == DRAFT
     # Judged afresh with a low confidence, and another position is better: the draft is masked again.
     state.stream.told[1, 6] = 0.95
     state.advance(state.window(), stale=True)
-    assert state.state[4] == MASKED and state.state[6] == STABLE
+    assert state.state[4] == MASKED
+    assert state.state[6] == STABLE
 
 
 def test_window_slides_looks_ahead_and_ends_with_the_request():
@@ -82,7 +92,8 @@ def test_rows_that_just_committed_are_carried_once():
     told = {(0, 0): 0.95, (0, 1): 0.95, (1, 2): 0.95}
     state = Denoise(Rules(block=4, visible=0.9, stable=0.9, sliding=True, carry=True), Told(told), 0, 12)
     state.advance(state.window(), stale=True)
-    assert state.window() == (2, 6, 2) and state.window().rows == 6
+    assert state.window() == (2, 6, 2)
+    assert state.window().rows == 6
     state.advance(state.window(), stale=True)
     assert state.window() == (3, 7, 1)
 
@@ -94,7 +105,8 @@ def test_stages_visible_until_confident_or_evaluated_twice():
     assert state.state.tolist() == [VISIBLE, VISIBLE, STABLE, MASKED]
     assert state.scored(state.window()) == 3
     state.advance(state.window(), stale=True)
-    assert state.state[1] == STABLE and state.state[0] == VISIBLE
+    assert state.state[1] == STABLE
+    assert state.state[0] == VISIBLE
     assert state.finished
 
 
@@ -103,11 +115,13 @@ def test_revision_takes_the_oldest_and_repairs():
     state = Denoise(Rules(block=3, visible=0.7, stable=0.9, staged=True, sliding=True), Told(told), 0, 9)
     state.advance(state.window(), stale=True)
     window = state.window()
-    assert state.revisable(window, 1).tolist() == [0] and state.revisable(window, 5).tolist() == [0, 1]
+    assert state.revisable(window, 1).tolist() == [0]
+    assert state.revisable(window, 5).tolist() == [0, 1]
     before = state.wrong.copy()
     assert before[0] == pytest.approx(WRONG * 0.25)
     state.revise(np.array([0]))
-    assert state.wrong[0] == pytest.approx(before[0] * (1 - REPAIR)) and state.state[0] == VISIBLE
+    assert state.wrong[0] == pytest.approx(before[0] * (1 - REPAIR))
+    assert state.state[0] == VISIBLE
     state.revise(np.array([0]))
     assert state.state[0] == STABLE
 
