@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from archsim.engine.sim import Sim
     from archsim.workload.job import Job
     from archsim.workload.plan import Placement
+    from archsim.workload.residency import Residency
 
 Steps = Generator[Any, Any, Any]
 
@@ -40,6 +41,10 @@ class Schedule:
     def draft_len(self) -> int:
         """Largest number of tokens drafted per verification (0: none); sizes the KV store."""
         return 0
+
+    def residency(self) -> Residency | None:
+        """How buffers are kept in the NPU's address window (None: mapped at first touch); ``job.mapping`` overrules."""
+        return None
 
     def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
         """Processes of the run, by name; they are registered in this order."""

@@ -14,7 +14,8 @@ from archsim.config import InputError, JobSpec
 from archsim.engine.sim import Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Planner, chain, row_block
+from archsim.workload.plan import Pass, Planner, row_block
+from archsim.workload.residency import mapping
 from archsim.workload.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ class Job:
         self.planner = Planner(system, self.models, self.placements, ids)
         rows = self.longest()
         kv_bytes = {role: rows * self.models[role].kv_token_bytes for role in self.placements}
-        self.runtime = Runtime(self.planner, kv_bytes)
+        chosen = schedule.residency() if spec.mapping is None else mapping(spec.mapping)
+        self.runtime = Runtime(self.planner, kv_bytes, chosen, len(system.stores) + len(self.rings))
+        self.rings += self.runtime.stores
         self.footprint = self._footprint()
         self._check_memory()
         self._check_context(rows)
@@ -200,10 +203,11 @@ class Job:
         assert self.sim is not None
         role = passes[0].role
         label = label or f"{role}.{passes[0].phase}"
-        prelude = self.runtime.prelude(role)
+        prelude, block, changes = self.runtime.plan(passes)
+        for change in changes:
+            self._note(f"window.{change.device}", change.level_bytes, change.largest_hole_bytes)
         if prelude is not None:
             after = self.sim.emit(prelude, after=after, request=self.request, label=label)
-        block = chain([self.planner.block(one) for one in passes])
         return self.sim.emit(block, after=after, request=self.request, label=label)
 
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -89,8 +89,26 @@ class Pass:
 #: Roles whose whole work is a phase of its own in reports.
 OWN_PHASE = frozenset({"draft", "revision"})
 
+
+class Planned(NamedTuple):
+    """A planned pass.
+
+    `attention` are the rows whose columns depend on the cached length, in order; `names` and `ops` the operators in
+    execution order, `spans` (int64 [n, 2]) the first and the last row of each.
+    """
+
+    block: Block
+    attention: np.ndarray
+    names: tuple[str, ...]
+    ops: Ops
+    spans: np.ndarray
+
+
+#: Rows of a block and the values that some of its columns have there.
+Patch = tuple[np.ndarray, Mapping[str, np.ndarray]]
+
 _SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
-_COPIED = (*_SCALARS, "pool", "coef")
+COPIED = (*_SCALARS, "pool", "coef")
 
 
 class _Rows:
@@ -113,7 +131,7 @@ class _Rows:
     def block(self) -> Block:
         """Close with the join row."""
         n = self.count
-        columns = {name: np.concatenate([getattr(piece, name) for piece in self.pieces]) for name in _COPIED}
+        columns = {name: np.concatenate([getattr(piece, name) for piece in self.pieces]) for name in COPIED}
         columns = {name: np.concatenate([part, _JOIN[name]]) for name, part in columns.items()}
         store, start, end = (np.full((n + 1, MAX_STORES), fill, dtype=np.int64) for fill in (-1, 0, 0))
         heir = np.full(n + 1, -1, dtype=np.int64)
@@ -123,7 +141,7 @@ class _Rows:
         edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
         sinks = np.setdiff1d(np.arange(n), edges[:, 0])
         edges = np.concatenate([edges, np.stack([sinks, np.full(len(sinks), n)], axis=1)])
-        pointer, successors = _compressed(edges, n + 1)
+        pointer, successors = compressed(edges, n + 1)
         return Block(
             **columns,
             priority=np.zeros(n + 1, dtype=np.int64),
@@ -147,7 +165,7 @@ _JOIN: dict[str, np.ndarray] = {name: np.zeros(1, dtype=np.int64) for name in _S
 }
 
 
-def _compressed(edges: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def compressed(edges: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Edges as pairs to pointers and successors, sorted."""
     order = np.lexsort((edges[:, 1], edges[:, 0]))
     counts = np.bincount(edges[:, 0], minlength=rows)
@@ -160,6 +178,17 @@ def row_block(lowered: Lowered) -> Block:
     rows = _Rows()
     rows.add(lowered)
     return rows.block()
+
+
+def patch(block: Block, patches: Sequence[Patch]) -> Block:
+    """Copy of a block with other values in some rows; patches are applied in order."""
+    if not patches:
+        return block
+    changed = {name: getattr(block, name).copy() for name in {name for _, columns in patches for name in columns}}
+    for rows, columns in patches:
+        for name, values in columns.items():
+            changed[name][rows] = values
+    return block._replace(**changed)
 
 
 def chain(blocks: Sequence[Block]) -> Block:
@@ -175,7 +204,7 @@ def chain(blocks: Sequence[Block]) -> Block:
         if i:
             roots = np.setdiff1d(np.arange(block.rows), block.succ) + offsets[i]
             edges.append(np.stack([np.full(len(roots), offsets[i] - 1), roots], axis=1))
-    pointer, successors = _compressed(np.concatenate(edges), int(offsets[-1]))
+    pointer, successors = compressed(np.concatenate(edges), int(offsets[-1]))
     apart = ("succ", "succ_ptr", "heir")
     columns = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in Block._fields if name not in apart}
     return Block(**columns, heir=np.concatenate(heirs), succ_ptr=pointer, succ=successors)
@@ -205,7 +234,7 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.ops = OpTable(self.system)
-        self._templates: dict[Pass, tuple[Block, np.ndarray]] = {}
+        self._templates: dict[Pass, Planned] = {}
 
     def block(self, asked: Pass) -> Block:
         """Plan one pass; the columns are not to be changed in place.
@@ -215,27 +244,41 @@ class Planner:
         InputError
             When no device of the machine runs one of its operators.
         """
+        _, plan = self.planned(asked)
+        return patch(plan.block, self.attention(asked, plan))
+
+    def planned(self, asked: Pass) -> tuple[Pass, Planned]:
+        """Plan of a pass whose attention is to be patched for the length asked, and the pass it is kept under."""
         key = replace(asked, kv=0)
         if key not in self._templates:
             self._templates[key] = self._plan(asked)
-        block, attention = self._templates[key]
-        if not len(attention):
-            return block
-        names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
-        lowered = self._lower(asked.role, "attn.attention", _pick(ops, names.index("attn.attention")), layer=0)
-        layers, rest = divmod(len(attention), len(lowered.op))
+        plan = self._templates[key]
+        if not len(plan.attention):
+            return key, plan
+        layers, rest = divmod(len(plan.attention), len(self._attention(asked).op))
         if rest or layers != (asked.last or self.models[asked.role].layers) - asked.first:
-            return self._plan(asked)[0]  # the device splits attention of this length into more or fewer rows
-        changed = {name: getattr(block, name).copy() for name in _COPIED}
-        for name, column in changed.items():
-            column[attention] = np.concatenate([getattr(lowered, name)] * layers)
-        return block._replace(**changed)
+            key = asked  # the device splits attention of this length into more or fewer rows
+            if key not in self._templates:
+                self._templates[key] = self._plan(asked)
+        return key, self._templates[key]
+
+    def attention(self, asked: Pass, plan: Planned) -> list[Patch]:
+        """Columns of a plan's attention rows for the length asked."""
+        if not len(plan.attention):
+            return []
+        lowered = self._attention(asked)
+        layers = len(plan.attention) // len(lowered.op)
+        return [(plan.attention, {name: np.concatenate([getattr(lowered, name)] * layers) for name in COPIED})]
+
+    def _attention(self, asked: Pass) -> Lowered:
+        names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
+        return self._lower(asked.role, "attn.attention", _pick(ops, names.index("attn.attention")), layer=0)
 
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
 
-    def _plan(self, asked: Pass) -> tuple[Block, np.ndarray]:
-        """Block of a pass, and its attention rows in order."""
+    def _plan(self, asked: Pass) -> Planned:
+        """Plan a pass afresh."""
         model, place = self.models[asked.role], self.placements[asked.role]
         last = model.layers if asked.last is None else asked.last
         tail = last == model.layers and asked.projected != 0
@@ -263,7 +306,8 @@ class Planner:
         rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
         for layer, read in reads.items():
             self._feed(rows, asked.role, graph, layer, read, places)
-        return rows.block(), np.array(attention, dtype=np.int64)
+        spans = np.array([places[name] for name in names], dtype=np.int64).reshape(-1, 2)
+        return Planned(rows.block(), np.array(attention, dtype=np.int64), names, ops, spans)
 
     def _feed(
         self,

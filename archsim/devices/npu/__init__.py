@@ -12,7 +12,7 @@ projection limit (ggml-hexagon).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
 from archsim.devices.npu.policies import ACTIONS, MILLI, POLICIES, NpuNumbers, plan_npu
 from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
+from archsim.devices.npu.va import AddressWindows, map_ps
 from archsim.lowering import (
     DRAM_ACTIONS,
     LEAD_PS,
@@ -35,7 +36,7 @@ from archsim.lowering import (
     check_ops,
 )
 from archsim.registry import device
-from archsim.units import Bytes, Cycles, PositiveInt
+from archsim.units import Bytes, Cycles, InputError, PositiveInt
 
 MB = 1e6
 KHZ = 1e3
@@ -57,6 +58,16 @@ UNPACK: dict[DType, float] = {
     DType.TQ2_0: 0.7,
 }
 FLOAT_WEIGHTS = (DType.FP32, DType.FP16, DType.BF16)
+#: Window of a session whose addresses have 64 bits: more than any phone has memory.
+UNLIMITED_BYTES = 1 << 42
+#: Costs of a MAP operator (its column k), each with its time per call and per GiB; and what it counts.
+_MAP_COSTS = {
+    "map": ("map_call_ps", "map_ps_per_gib"),
+    "call": ("swap_call_ps", "swap_ps_per_gib"),
+    "prepare": ("prepare_ps", "swap_ps_per_gib"),
+}
+MAP_COSTS = tuple(_MAP_COSTS)
+MAP_ACTIONS = ("map_call", "map_us")
 PolicyName = Literal["gemv", "ggml_hvx", "static_graph"]
 
 
@@ -78,7 +89,14 @@ class NpuSpec(BaseModel):
     window_sessions : int
         Sessions a process opens, each with a window of its own.
     map_call_ps, map_ps_per_gib : int
-        Host time to map one buffer, per call and per GiB (page tables, cache maintenance).
+        Host time to map or unmap one buffer, per call and per GiB mapped (page tables, cache maintenance).
+    page_bytes, map_slots, max_buffer_bytes : int
+        A mapped buffer takes whole pages; buffers a process can have mapped at a time; largest buffer.
+    address_bits : int
+        Virtual addresses of the DMA engine: with 64 nothing limits what is mapped and bytes cost nothing to map.
+    swap_call_ps, swap_ps_per_gib, prepare_ps : int or None
+        A runtime that swaps weights: synchronous call of one operator; map, unmap and cache upkeep per GiB; preparing
+        the descriptors of one operator. None where the part does not say; a job that swaps then ends in an error.
     dma_bytes_per_s, l2fetch_bytes_per_s, vector_load_bytes_per_s : float
         DRAM paths: DMA into VTCM, prefetch by all threads, plain loads and stores of one thread.
     dispatch_ps : int
@@ -117,6 +135,13 @@ class NpuSpec(BaseModel):
     window_sessions: PositiveInt
     map_call_ps: KernelTime
     map_ps_per_gib: KernelTime
+    page_bytes: Annotated[Bytes, Field(ge=1024, le=1 << 21)] = 4096
+    map_slots: Annotated[PositiveInt, Field(le=4096)] = 16
+    max_buffer_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 1 << 30
+    address_bits: Literal[32, 64] = 32
+    swap_call_ps: KernelTime | None = None
+    swap_ps_per_gib: KernelTime | None = None
+    prepare_ps: KernelTime | None = None
     dma_bytes_per_s: KernelRate
     l2fetch_bytes_per_s: KernelRate
     vector_load_bytes_per_s: KernelRate
@@ -197,7 +222,41 @@ class Npu(Device):
     @property
     def window_bytes(self) -> int:
         """Bytes that all sessions together can have mapped."""
-        return self.spec.window_bytes * self.spec.window_sessions
+        return UNLIMITED_BYTES if self.wide else self.spec.window_bytes * self.spec.window_sessions
+
+    @property
+    def wide(self) -> bool:
+        """Whether addresses have 64 bits, so that nothing limits what is mapped."""
+        return self.spec.address_bits == 64
+
+    def address_windows(self, sessions: int, buffers: int, **rules: Any) -> AddressWindows:
+        """Empty windows of `sessions` sessions for buffers with ids below `buffers`; rules as in the class."""
+        size = UNLIMITED_BYTES if self.wide else self.spec.window_bytes
+        return AddressWindows(size, self.spec.page_bytes, sessions, buffers, **rules)
+
+    def map_entry(self, cost: str, calls: int, nbytes: int) -> dict[str, int]:
+        """MAP operator as :func:`archsim.device.make_ops` takes it.
+
+        Parameters
+        ----------
+        cost : str
+            ``map`` (calls that map or unmap), ``call`` (an operator's call, swapping what it touches) or ``prepare``
+            (an operator's descriptors, swapping what is not resident).
+        calls, nbytes : int
+            Calls, and bytes mapped.
+
+        Raises
+        ------
+        InputError
+            When the part does not state what swapping costs.
+        """
+        missing = [name for name in _MAP_COSTS[cost] if getattr(self.spec, name) is None]
+        if missing:
+            raise InputError(
+                f"system.{self.name}.{missing[0]} is not given, and the job's mapping needs it; "
+                f"set it, or choose another job.mapping"
+            )
+        return {"kind": OpKind.MAP, "k": MAP_COSTS.index(cost), "n": calls, "in_bytes": nbytes}
 
     def peak_ops_per_s(self) -> float:
         """FP16 rate of the matrix units."""
@@ -278,10 +337,13 @@ class Npu(Device):
         plan = np.zeros((len(ops.kind), PLAN_COLUMNS), np.int64)
         plan[:, UNIT] = self._host_unit
         plan[:, WEIGHT] = 1
-        per_gib = self.spec.map_ps_per_gib
-        plan[:, LEAD_PS] = ops.n * self.spec.map_call_ps + -(-ops.in_bytes * per_gib // (1 << 30))
-        counts = ops.n[:, None].copy()
-        return build_rows(ops, plan, counts, (f"{self.name}.map_call",), self._pools)
+        costs = [[getattr(self.spec, name) or 0 for name in _MAP_COSTS[cost]] for cost in MAP_COSTS]
+        per_call, per_gib = np.array(costs, np.int64)[ops.k].T
+        swap_ps = np.zeros_like(per_gib) if self.wide else map_ps(ops.in_bytes, per_gib)
+        plan[:, LEAD_PS] = ops.n * per_call + swap_ps
+        host_ps = plan[:, LEAD_PS] - np.where(ops.k == 0, ops.n * per_call, 0)  # calls that map are priced as such
+        counts = np.stack([ops.n * (ops.k == 0), -(-host_ps // 1_000_000)], axis=1)
+        return build_rows(ops, plan, counts, tuple(f"{self.name}.{action}" for action in MAP_ACTIONS), self._pools)
 
     def energy(self) -> dict[str, Cost]:
         """Per multiply-accumulate, context cycle, byte moved and call."""
