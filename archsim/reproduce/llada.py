@@ -69,7 +69,9 @@ LADDER = (
         "cpu.mac_cycles_per_block was fitted to it",
         PASS_SOURCE,
     ),
-    Rung("ladder.vanilla", VANILLA, 2996.2, "fitted", 0.02, "the prompt of 75 tokens was fitted to it (203 rows a pass)"),
+    Rung(
+        "ladder.vanilla", VANILLA, 2996.2, "fitted", 0.02, "the prompt of 75 tokens was fitted to it (203 rows a pass)"
+    ),
     Rung(
         "ladder.prefix_kv",
         PREFIX_KV,

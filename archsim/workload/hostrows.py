@@ -44,6 +44,7 @@ class HostRows:
         self.block, self.table, self.device, self.role = block, table, device, role
         self.first = block.rows - 1
         self._pieces: list[Lowered] = []
+        self._made: dict[tuple[str, int, int], Lowered] = {}
         self._edges: list[tuple[int, int]] = []
         self._changes: list[tuple[int, int, int, int, int, int]] = []
         source = np.repeat(np.arange(block.rows), np.diff(block.succ_ptr))
@@ -52,7 +53,10 @@ class HostRows:
 
     def add(self, cost: str, calls: int, nbytes: int) -> int:
         """Add a row; returns its place."""
-        self._pieces.append(lower_map(self.table, self.device, self.role, cost, calls, nbytes))
+        key = (cost, calls, nbytes)
+        if key not in self._made:
+            self._made[key] = lower_map(self.table, self.device, self.role, *key)
+        self._pieces.append(self._made[key])
         return self.first + len(self._pieces) - 1
 
     def before(self, row: int) -> list[int]:

@@ -284,23 +284,25 @@ class Planner:
         tail = last == model.layers and asked.projected != 0
         graph = pass_graph(model, asked.phase, first=asked.first, last=last, embed=asked.first == 0, tail=tail)
         names, ops = self._sizes(graph, asked)
-        rows, places, attention = _Rows(), {}, []
+        rows, places, attention, lowered = _Rows(), {}, [], {}
         reads = dict.fromkeys(range(max(place.pinned, asked.first), last)) if place.layers_in == "flash" else {}
         head_bytes = _shares(model.head_bytes, model.layer_bytes) if tail and place.head_in == "flash" else []
         for i, name in enumerate(names):
             layer = graph.nodes[name]["layer"]
             if reads.get(layer, ()) is None:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
-            operator = _pick(ops, i)
             if ops.kind[i] == OpKind.PROJECTION and head_bytes:
-                places[name] = self._streamed_head(rows, asked.role, name, operator, head_bytes)
+                places[name] = self._streamed_head(rows, asked.role, name, _pick(ops, i), head_bytes)
                 continue
             if ops.kind[i] == OpKind.ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
                 inputs = [places[node][1] for node in graph.predecessors(f"layer{layer}.attn.norm")]
                 rows.edges += [(row, read[0]) for row in inputs]
                 rows.edges.append((read[1], rows.count))
-            places[name] = rows.add(self._lower(asked.role, name.rpartition(f"layer{layer}.")[2], operator, layer))
+            own = name.rpartition(f"layer{layer}.")[2]
+            if own not in lowered:  # layers are equal: each operator is lowered for the first of them
+                lowered[own] = self._lower(asked.role, own, _pick(ops, i), layer)
+            places[name] = rows.add(lowered[own])
             if ops.kind[i] == OpKind.ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
         rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]

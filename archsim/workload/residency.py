@@ -61,13 +61,15 @@ class Resident:
     A host thread walks the operators ahead of the NPU and prepares each; for a swapped matrix it waits for a free
     slot and maps it. The slot is free again when the operator that reads it has ended. `spread` says which matrices
     are swapped: ``even`` over the pass, or the ``tail``, the last ones. Swapping does not run under what follows the
-    layers (the CPU's projection): the thread starts with the pass.
+    layers (the CPU's projection): the thread starts with the pass. Without `overlap` there is no thread ahead: an
+    operator is prepared when the one before it has ended.
     """
 
     spread: Literal["even", "tail"] = "even"
     slots: int = 2
     sessions: int = 1
     scratch_bytes: int = SCRATCH_BYTES
+    overlap: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ MAPPINGS: Mapping[str, Residency] = {
     "drop_all": DropAll(),
     "resident": Resident(),
     "resident_tail": Resident(spread="tail"),
+    "resident_sync": Resident(overlap=False),
     "none": Unmapped(),
 }
 

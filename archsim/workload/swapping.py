@@ -213,5 +213,5 @@ class ResidentKeeper(_Swapping):
             if size:
                 rows.change(host, self._slot_store, start=1, heir=last)
                 rows.change(last, self._slot_store, end=-1)
-            previous = host
+            previous = host if self.how.overlap else last
         return rows.build(), None

@@ -46,7 +46,7 @@ class Baseline(Diffusion):
         """No stages: a committed token is final."""
         return Rules(self.block, self.commit_rule, self.threshold, self.threshold)
 
-    def decode(self, sim: Sim, job: Job, state: Denoise) -> Generator[Any, Any, None]:
+    def decode(self, sim: Sim, job: Job, state: Denoise, profile: Any) -> Generator[Any, Any, None]:
         """Prefill, then block by block."""
         if not self.prefix_kv:
             yield from self._without_cache(job, state)

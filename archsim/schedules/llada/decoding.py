@@ -55,14 +55,18 @@ class Diffusion(Schedule):
 
     def generate(self, sim: Sim, job: Job) -> Steps:
         """Decode all requests."""
-        stream = self._stream(job)
+        stream, profile = self._stream(job), self.profile(sim, job)
         for request in job.requests():
             state = Denoise(self.rules(), stream, request, job.limit)
-            yield from self.decode(sim, job, state)
+            yield from self.decode(sim, job, state, profile)
             job.note("quality", round(1e6 * state.expected_wrong), job.limit)
             job.end(request)
 
-    def decode(self, sim: Sim, job: Job, state: Denoise) -> Generator[Any, Any, None]:
+    def profile(self, sim: Sim, job: Job) -> Any:
+        """What the schedule profiles offline, once per run, and needs in every request."""
+        return None
+
+    def decode(self, sim: Sim, job: Job, state: Denoise, profile: Any) -> Generator[Any, Any, None]:
         """Decode one request."""
         raise TypeError(f"schedule {type(self).__name__} decodes nothing")
 
@@ -104,7 +108,11 @@ class Diffusion(Schedule):
     def _dense(self, job: Job, rows: int, first: int, projected: int, label: str) -> Handle:
         kv = job.prompt + first
         spilled = job.prompt if job.spec.kv_tier == "flash" else 0
-        return job.emit_passes([Pass(TARGET, "denoise", rows, kv, projected, spilled=spilled)], label=label)
+        passes = [Pass(TARGET, "denoise", rows, kv, projected=0, spilled=spilled)]
+        if projected:  # apart, so that a pass is planned once for its rows, however many of them are projected
+            layers = job.models[TARGET].layers
+            passes.append(Pass(TARGET, "denoise", projected, projected=projected, first=layers, last=layers))
+        return job.emit_passes(passes, label=label)
 
     def _stream(self, job: Job) -> DenoisingStream:
         stream = denoising(job.stream)

@@ -117,9 +117,12 @@ class Llada(Diffusion):
             carry=self.carry and (self.revision or self.sliding),
         )
 
-    def decode(self, sim: Sim, job: Job, state: Denoise) -> Generator[Any, Any, None]:
+    def profile(self, sim: Sim, job: Job) -> LatencyTable:
+        """Latency of the dense path by rows, at half the cache of the longest request."""
+        return LatencyTable(sim, job, TARGET, job.longest() // 2)
+
+    def decode(self, sim: Sim, job: Job, state: Denoise, profile: LatencyTable) -> Generator[Any, Any, None]:
         """Prefill, then steps until every position has a token."""
-        table = LatencyTable(sim, job, TARGET, job.prompt + job.limit // 2)
         yield self.prefill(job)
         block = -1
         while not state.finished:
@@ -128,7 +131,7 @@ class Llada(Diffusion):
                 yield from self._refresh(job, state)
                 if not state.finished and state.block != block:
                     continue
-            window = self._window(job, state, table)
+            window = self._window(job, state, profile)
             revised = state.revisable(window, self.revise if self.revision else 0)
             step = self.step(job, state, window)
             yield step if not len(revised) else sim.all_of(step, self._revise(job, window, len(revised)))
