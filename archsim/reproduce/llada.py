@@ -1,7 +1,7 @@
 """llada.cpp (arXiv 2606.13740): the published ladder on a OnePlus Ace5 Pro, and each technique by itself.
 
-Published figures are of LLaDA-8B on GSM8K, 128 output tokens, as quoted by third parties (the paper's Table 6; the first
-and last value and the 14.76 s per 128-token CPU pass by a second, independent one). Fitted to them are the CPU's
+Published figures are of LLaDA-8B on GSM8K, 128 output tokens, as quoted by third parties (the paper's Table 6; the
+first and last value and the 14.76 s per 128-token CPU pass by a second, independent one). Fitted to them are the CPU's
 cycles per block of multiply-accumulates (14.76 s), the prompt length (2,996.2 s) and what mapping costs per byte
 (341.2 s); everything else follows.
 """
@@ -78,8 +78,8 @@ LADDER = (
         607.0,
         "predicted",
         0.15,
-        "given the schedule: per block of 32 one refresh of 203 rows, 32 steps of 32 rows without masked suffix, and one "
-        "pass that writes the block; it was chosen with the cell in view, its block-only variants give 0.9 to 1.06",
+        "given the schedule: per block of 32 one refresh of 203 rows, 32 steps of 32 rows without masked suffix, one "
+        "pass that writes the block; it was chosen with the cell in view",
     ),
     Rung("ladder.offload", OFFLOAD, 341.2, "fitted", 0.02, "npu.swap_ps_per_gib was fitted to it"),
     Rung(

@@ -132,3 +132,13 @@ def _utilisation(trace: Trace) -> float:
     peak = trace.manifest["peaks"]["npu"]["ops_per_s"] if "npu" in trace.manifest["peaks"] else 0.0
     done = 2.0 * float((times * trace.ops["macs"])[of].sum())
     return done / (peak * trace.duration_ps * 1e-12) if peak else 0.0
+
+
+def numbers_of(cell: Cell, field: str) -> tuple[float, str]:
+    """Value of a number ``<device>.<field>`` of a cell's machine, and the unit text that an override of it needs."""
+    job = {"target": cell.target, "stream": cell.stream}
+    resolved = load(system=cell.system, schedule=cell.schedule, job=job, sets=cell.sets)
+    device, _, name = field.partition(".")
+    value = resolved.data["system"]["devices"][device]["spec"][name]
+    unit = " ps" if "_ps" in name else " B/s" if name.endswith("_bytes_per_s") else ""
+    return float(value), unit
