@@ -60,7 +60,7 @@ def range_rows() -> Iterator[Row]:
         kind="reported",
         verdict="follows_if",
         tolerance=0.15,
-        why=f"smallest: {bottom}; needs a data set that commits about 2 tokens per step, which is not published for any "
+        why=f"smallest: {bottom}; needs a data set that commits about 2 tokens per step, not published for any "
         "of the four used; machine and length move it little",
     )
 
