@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from archsim.reproduce.llada import ALL, BENCH, LOOKAHEAD, OFFLOAD, PREFIX_KV, RUNTIME, SLIDING, THRESHOLD
-from archsim.reproduce.llada_runs import Cell, Measured
+from archsim.reproduce.llada_runs import Cell, Measured, numbers_of
 from archsim.reproduce.rows import Row
 
 ABSTRACT = "arXiv 2606.13740, abstract"
@@ -235,3 +235,35 @@ def wide_rows() -> Iterator[Row]:
     yield _reported("wide.gain_32", "x", gain, "runtime over naive offload, 32-bit window")
     yield _reported("wide.gain_64", "x", left, "the same with 64-bit addresses: what is left is the operators' calls")
     yield _ordering("wide.mapping_share_vanishes", (left - 1) / (gain - 1), "gain left over gain")
+
+
+#: Prompts do not matter for what is mapped: a short request of each model.
+_MAPPED = {
+    "llada-8b": RUNTIME.but(tokens=8),
+    "dream-7b": RUNTIME.but(tokens=8, target="dream-7b", stream="synthetic:dream-7b:gsm8k"),
+    "llama-3-8b": AR.but("job.mapping=resident", tokens=8),
+}
+
+
+def window_rows() -> Iterator[Row]:
+    """What fills the address window of one session, and what is mapped again in every pass."""
+    limit, _ = numbers_of(RUNTIME, "npu.window_bytes")
+    yield _reported("window.limit", "GB", limit / 1e9, "address window of one session")
+    for model, cell in _MAPPED.items():
+        found = BENCH(cell)
+        yield _reported(
+            f"window.{model}.resident", "GB", found.resident_bytes / 1e9, "mapped once, slots and KV included"
+        )
+        yield _reported(f"window.{model}.swapped", "GB", found.swapped_bytes / 1e9, "mapped again in every pass")
+
+
+CLAIMS = (
+    range_rows,
+    ar_rows,
+    energy_rows,
+    tail_rows,
+    profile_rows,
+    quality_rows,
+    wide_rows,
+    window_rows,
+)

@@ -57,6 +57,8 @@ class Measured:
         Multiply-accumulates of the NPU over its peak, and the time its queue was busy, as fractions of the run.
     wrong : float
         Quality proxy: expected fraction of wrong tokens.
+    resident_bytes, swapped_bytes : int
+        Bytes mapped into the NPU's address window once, and again in every pass.
     phases : Mapping
         Seconds per step by phase.
     notes : Mapping
@@ -73,6 +75,8 @@ class Measured:
     npu_utilisation: float
     npu_busy: float
     wrong: float
+    resident_bytes: int
+    swapped_bytes: int
     phases: Mapping[str, float]
     notes: Mapping[str, np.ndarray]
 
@@ -120,9 +124,22 @@ def _measured(result: Result, count: int) -> Measured:
         npu_utilisation=_utilisation(trace),
         npu_busy=summary["units"].get("npu.core", 0.0),
         wrong=float((quality[1] / quality[2]).mean() * 1e-6) if quality.size else float("nan"),
+        **_mapped(trace),
         phases=summary["phases"],
         notes=marks,
     )
+
+
+def _mapped(trace: Trace) -> dict[str, int]:
+    """Bytes mapped once, and per pass: what a map operator that ran in every pass of the layers brought."""
+    times = np.rint(executions(trace, fractions(trace))).astype(np.int64)
+    ops = trace.ops
+    passes = int(times[(ops["kind"] == "attention") & (ops["device"] == "npu")].sum())
+    layers = len(np.unique(ops["name"][(ops["kind"] == "attention")])) or 1
+    maps = ops["kind"] == "map"
+    once = int(ops["in_bytes"][maps & (times == 1)].sum())
+    again = int((ops["in_bytes"] * times)[maps & (times > 1)].sum())
+    return {"resident_bytes": once, "swapped_bytes": again // max(passes // layers, 1)}
 
 
 def _utilisation(trace: Trace) -> float:
