@@ -237,11 +237,10 @@ def wide_rows() -> Iterator[Row]:
     yield _ordering("wide.mapping_share_vanishes", (left - 1) / (gain - 1), "gain left over gain")
 
 
-#: Prompts do not matter for what is mapped: a short request of each model.
 _MAPPED = {
-    "llada-8b": RUNTIME.but(tokens=8),
-    "dream-7b": RUNTIME.but(tokens=8, target="dream-7b", stream="synthetic:dream-7b:gsm8k"),
-    "llama-3-8b": AR.but("job.mapping=resident", tokens=8),
+    "llada-8b": RUNTIME,
+    "dream-7b": RUNTIME.but(target="dream-7b", stream="synthetic:dream-7b:gsm8k"),
+    "llama-3-8b": AR.but("job.mapping=resident"),
 }
 
 

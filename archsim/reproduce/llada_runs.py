@@ -16,7 +16,6 @@ from archsim.report.null import null_model
 from archsim.report.summary import requests
 from archsim.report.traffic import executions, fractions
 from archsim.session import Result, load, run
-from archsim.trace import Trace
 
 GSM8K = "synthetic:llada-8b:gsm8k"
 
@@ -130,19 +129,19 @@ def _measured(result: Result, count: int) -> Measured:
     )
 
 
-def _mapped(trace: Trace) -> dict[str, int]:
+def _mapped(trace: Any) -> dict[str, int]:
     """Bytes mapped once, and per pass: what a map operator that ran in every pass of the layers brought."""
     times = np.rint(executions(trace, fractions(trace))).astype(np.int64)
     ops = trace.ops
     passes = int(times[(ops["kind"] == "attention") & (ops["device"] == "npu")].sum())
-    layers = len(np.unique(ops["name"][(ops["kind"] == "attention")])) or 1
+    layers = trace.manifest["config"]["model"]["target"]["spec"]["layers"]
     maps = ops["kind"] == "map"
     once = int(ops["in_bytes"][maps & (times == 1)].sum())
     again = int((ops["in_bytes"] * times)[maps & (times > 1)].sum())
     return {"resident_bytes": once, "swapped_bytes": again // max(passes // layers, 1)}
 
 
-def _utilisation(trace: Trace) -> float:
+def _utilisation(trace: Any) -> float:
     """Operations of the NPU over what its matrix units could have done in the run."""
     times = executions(trace, fractions(trace))
     of = trace.ops["device"] == "npu"

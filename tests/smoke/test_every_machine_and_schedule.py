@@ -16,6 +16,8 @@ SCHEDULES = registry.names("schedule")
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_runs_and_replays(system, schedule, tmp_path):
     job = {"target": "smollm2-135m", "stream": "recorded:exit_layers:25", "tokens": 12, "prompts": 2}
+    if not registry.get("schedule", schedule).causal:
+        job |= {"target": "llada-8b", "stream": "synthetic:llada-8b:gsm8k"}
     result = run(load(system=system, schedule=schedule, job=job), output=tmp_path / "run")
     summary = result.summary
     assert summary["tokens"] == 24
