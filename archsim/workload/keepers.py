@@ -152,14 +152,13 @@ class FirstTouchKeeper(_Mapped):
 
     def plan(self, asked: Pass) -> tuple[Block | None, Block, Change | None]:
         """Touch the buffers of the role one after the other; the KV buffer stays with each of them."""
-        block = self.ground.planner.block(asked)
         state = (asked.role, self.windows.digest())
         if state not in self._kept:
             self._kept[state] = self._touch_all(asked.role)
         prelude, change, after = self._kept[state]
         if prelude is not None:
             self.windows.restore(after)
-        return prelude, block, change
+        return prelude, self.ground.planner.block(asked), change
 
     def _touch_all(self, role: str) -> tuple[Block | None, Change | None, Any]:
         calls = size = level = unmaps = 0

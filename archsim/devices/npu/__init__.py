@@ -60,13 +60,9 @@ UNPACK: dict[DType, float] = {
 FLOAT_WEIGHTS = (DType.FP32, DType.FP16, DType.BF16)
 #: Window of a session whose addresses have 64 bits: more than any phone has memory.
 UNLIMITED_BYTES = 1 << 42
-#: Costs of a MAP operator (its column k), each with its time per call and per GiB; and what it counts.
-_MAP_COSTS = {
-    "map": ("map_call_ps", "map_ps_per_gib"),
-    "call": ("swap_call_ps", "swap_ps_per_gib"),
-    "prepare": ("prepare_ps", "swap_ps_per_gib"),
-}
-MAP_COSTS = tuple(_MAP_COSTS)
+#: What a row of the host's mapping thread does, and what the part must say about it: calls that map or unmap; an
+#: operator's synchronous call, swapping what it touches; an operator's descriptors, swapping what is not resident.
+_MAP_COSTS = {"map": (), "call": ("swap_call_ps", "swap_ps_per_gib"), "prepare": ("prepare_ps", "swap_ps_per_gib")}
 MAP_ACTIONS = ("map_call", "map_us")
 PolicyName = Literal["gemv", "ggml_hvx", "static_graph"]
 
@@ -256,7 +252,8 @@ class Npu(Device):
                 f"system.{self.name}.{missing[0]} is not given, and the job's mapping needs it; "
                 f"set it, or choose another job.mapping"
             )
-        return {"kind": OpKind.MAP, "k": MAP_COSTS.index(cost), "n": calls, "in_bytes": nbytes}
+        counted = {"map": "n", "call": "m", "prepare": "k"}[cost]
+        return {"kind": OpKind.MAP, counted: calls, "in_bytes" if cost == "map" else "out_bytes": nbytes}
 
     def peak_ops_per_s(self) -> float:
         """FP16 rate of the matrix units."""
@@ -331,18 +328,22 @@ class Npu(Device):
         return build_rows(ops, plan, counts, self._actions, self._pools)
 
     def _lower_maps(self, ops: Ops) -> Rows:
-        """One row per MAP on the host's control core, all of it lead: the calls are latency, nothing flows."""
+        """One row per MAP on the host's control core, all of it lead: the calls are latency, nothing flows.
+
+        ``n`` calls map ``in_bytes``; ``m`` operators are called synchronously and ``k`` prepared, which swaps
+        ``out_bytes``.
+        """
         if not (ops.kind == OpKind.MAP).all():
             raise ValueError(f"MAP operators on device {self.name!r} are lowered apart from others")
+        spec = self.spec
+        calls_ps = ops.m * (spec.swap_call_ps or 0) + ops.k * (spec.prepare_ps or 0)
+        bytes_ps = map_ps(ops.in_bytes, spec.map_ps_per_gib) + map_ps(ops.out_bytes, spec.swap_ps_per_gib or 0)
+        host_ps = calls_ps + (0 if self.wide else 1) * bytes_ps
         plan = np.zeros((len(ops.kind), PLAN_COLUMNS), np.int64)
         plan[:, UNIT] = self._host_unit
         plan[:, WEIGHT] = 1
-        costs = [[getattr(self.spec, name) or 0 for name in _MAP_COSTS[cost]] for cost in MAP_COSTS]
-        per_call, per_gib = np.array(costs, np.int64)[ops.k].T
-        swap_ps = np.zeros_like(per_gib) if self.wide else map_ps(ops.in_bytes, per_gib)
-        plan[:, LEAD_PS] = ops.n * per_call + swap_ps
-        host_ps = plan[:, LEAD_PS] - np.where(ops.k == 0, ops.n * per_call, 0)  # calls that map are priced as such
-        counts = np.stack([ops.n * (ops.k == 0), -(-host_ps // 1_000_000)], axis=1)
+        plan[:, LEAD_PS] = ops.n * spec.map_call_ps + host_ps
+        counts = np.stack([ops.n, -(-host_ps // 1_000_000)], axis=1)
         return build_rows(ops, plan, counts, tuple(f"{self.name}.{action}" for action in MAP_ACTIONS), self._pools)
 
     def energy(self) -> dict[str, Cost]:

@@ -223,7 +223,7 @@ def touch(table, count, rules, needs, now, events):
     return at, -1
 
 
-def map_ps(nbytes: np.ndarray, ps_per_gib: np.ndarray) -> np.ndarray:
+def map_ps(nbytes: np.ndarray, ps_per_gib: int) -> np.ndarray:
     """Host time to map `nbytes` (int64 columns, below 2**42) at a price per GiB, in ps, rounded up."""
     mib = nbytes >> 20
     return (mib * ps_per_gib >> 10) + -(-((nbytes & 0xFFFFF) * ps_per_gib + ((mib * ps_per_gib & 1023) << 20)) >> 30)
