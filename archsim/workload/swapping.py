@@ -40,7 +40,7 @@ class _Swapping(Keeper):
 
     def plan(self, asked: Pass) -> tuple[Block | None, Block, Change | None]:
         """Decorated pass for the length asked."""
-        planner, call_ps = self.ground.planner, self.ground.device.spec.dispatch_ps
+        planner, call_ps = self.ground.planner, self.ground.device.operator_call_ps
         key, plan = planner.planned(asked)
         if key not in self._kept:
             block, extra = self.decorate(asked, plan)

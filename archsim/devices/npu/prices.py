@@ -31,6 +31,13 @@ ENERGY: dict[str, Cost] = {
     "map_us": Cost(
         1.1e6, "pJ", "assumed: a host core that maps and maintains caches draws 1.1 W, per microsecond", (5.0e5, 2.0e6)
     ),
+    "table_cycle": Cost(
+        1900.0,
+        "pJ",
+        "assumed: operators of a user's table have no counts; 2.8 W of a busy NPU (arXiv 2511.11248) at 1.47 GHz",
+        (800.0, 3000.0),
+    ),
+    "table_far_cycle": Cost(1900.0, "pJ", "assumed: as table_cycle; extrapolated operators", (800.0, 3000.0)),
     "dispatch": Cost(5.0e6, "pJ", "assumed: host and DSP threads awake for about 20 us at 0.25 W", (1.0e6, 2.0e7)),
 }
 
