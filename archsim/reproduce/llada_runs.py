@@ -26,7 +26,7 @@ class Cell:
 
     schedule: str
     sets: tuple[str, ...] = ()
-    system: str = "oneplus_ace5_pro"
+    system: str = "llada_ace5_pro"
     target: str = "llada-8b"
     stream: str = GSM8K
     tokens: int = 128
@@ -35,7 +35,8 @@ class Cell:
     def but(self, *sets: str, **changes: Any) -> Cell:
         """Copy with more overrides (later ones win) and other fields."""
         kept = {name: getattr(self, name) for name in self.__dataclass_fields__} | changes
-        return Cell(**{**kept, "sets": self.sets + sets})
+        values = dict(text.split("=", 1) for text in (*self.sets, *sets))
+        return Cell(**{**kept, "sets": tuple(f"{path}={value}" for path, value in values.items())})
 
 
 @dataclass(frozen=True)
