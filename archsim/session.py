@@ -206,7 +206,7 @@ def run(
         if progress is not None:
             progress.stop()
     cpu_s = time.process_time() - began
-    made = _trace(resolved, system, described, job, sim)
+    made = _trace(resolved, system, described, job, sim, script=trace != "off")
     folder = None
     if trace != "off":
         folder = made.save(target)
@@ -226,9 +226,14 @@ def _title(resolved: Resolved, job: Job) -> str:
 
 
 def _trace(
-    resolved: Resolved, system: System, described: Mapping[str, list[dict[str, Any]]], job: Job, sim: Sim
+    resolved: Resolved,
+    system: System,
+    described: Mapping[str, list[dict[str, Any]]],
+    job: Job,
+    sim: Sim,
+    script: bool,
 ) -> Trace:
-    """Columns and manifest of a finished simulation."""
+    """Columns and manifest of a finished simulation, with the script only where something will be written."""
     prices = system.prices()
     origin = label(job.stream, job.spec.target, job.spec.draft if "draft" in job.models else None)
     manifest = build_manifest(
@@ -261,7 +266,7 @@ def _trace(
         for role, place in job.placements.items()
     }
     manifest |= {"labels": sim.labels, "note_kinds": sim.kinds}
-    return Trace({**tables_of(sim), **job.planner.ops.tables()}, manifest)
+    return Trace({**tables_of(sim, script), **job.planner.ops.tables()}, manifest)
 
 
 def replay(folder: str | Path, *, progress: Any = None) -> dict[str, Any]:

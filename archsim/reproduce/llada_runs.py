@@ -7,7 +7,7 @@ loaded models, so the first request of every run warms up and is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from archsim.report.null import null_model
 from archsim.report.summary import requests
 from archsim.report.traffic import executions, fractions
-from archsim.session import Result, load, run
+from archsim.session import load, run
 
 GSM8K = "synthetic:llada-8b:gsm8k"
 
@@ -94,23 +94,45 @@ class Bench:
         return self._done[cell]
 
 
+#: Requests of one run; more are cut into runs of seeds 0, 1, 2, ..., so that memory stays small.
+CHUNK = 50
+
+
 def measure(cell: Cell) -> Measured:
-    """Run a cell with one request more than asked for, and take the means of the others."""
-    job = {"target": cell.target, "stream": cell.stream, "tokens": cell.tokens, "prompts": cell.prompts + 1}
-    resolved = load(system=cell.system, schedule=cell.schedule, job=job, sets=cell.sets)
-    return _measured(run(resolved, trace="off"), cell.prompts + 1)
+    """Run a cell, each run with one request more than asked for, and take the means over the others."""
+    chunks = -(-cell.prompts // CHUNK)
+    counts = [cell.prompts * (i + 1) // chunks - cell.prompts * i // chunks for i in range(chunks)]
+    found = [_measured(cell, seed, count + 1) for seed, count in enumerate(counts)]
+    if len(found) == 1:
+        return found[0]
+    weights = np.array(counts) / cell.prompts
+
+    def mean(name: str) -> float:
+        return float(weights @ [getattr(one, name) for one in found])
+
+    numbers = {name: mean(name) for name in _MEANS}
+    spread = weights @ [one.latency_sd_s**2 + (one.latency_s - numbers["latency_s"]) ** 2 for one in found]
+    numbers["tokens_per_step"] = cell.tokens / numbers["steps"]
+    phases = {name: float(weights @ [one.phases.get(name, 0.0) for one in found]) for name in found[0].phases}
+    notes = {kind: np.concatenate([one.notes[kind] for one in found], axis=1) for kind in found[0].notes}
+    return replace(found[0], **numbers, latency_sd_s=float(spread**0.5), phases=phases, notes=notes)
 
 
-def _measured(result: Result, count: int) -> Measured:
+_MEANS = ("latency_s", "steps", "energy_j", "power_w", "null_s", "npu_utilisation", "npu_busy", "wrong")
+
+
+def _measured(cell: Cell, seed: int, count: int) -> Measured:
+    job = {"target": cell.target, "stream": cell.stream, "tokens": cell.tokens, "prompts": count, "seed": seed}
+    result = run(load(system=cell.system, schedule=cell.schedule, job=job, sets=cell.sets), trace="off")
     trace, summary = result.trace, result.summary
     served = requests(trace)[1:]
     latency = np.array([request["latency_s"] for request in served])
     steps = float(np.mean([request["steps"] for request in served]))
     null = null_model(trace)
-    kinds = ("window", "masks", "drafts", "revise", "quality", "commit")
     notes = trace.notes
     marks = {
-        kind: np.stack([notes[name][notes["kind"] == kind] for name in ("request", "value", "extra")]) for kind in kinds
+        kind: np.stack([notes[name][notes["kind"] == kind] for name in ("request", "value", "extra")])
+        for kind in ("window", "masks", "drafts", "revise", "quality", "commit")
     }
     quality = marks["quality"]
     return Measured(

@@ -305,6 +305,11 @@ class Job:
             self._progress.update(done, self.spec.prompts * self.spec.tokens)
         return counted
 
+    def mark(self, handle: Handle, useful: int, total: int) -> None:
+        """Mark how many of a block's rows turned out useful."""
+        assert self.sim is not None
+        self.sim.mark(handle, useful, total)
+
     def note(self, kind: str, value: int, extra: int = 0) -> None:
         """Time-stamp a mark of the schedule's own in the current request."""
         self._note(kind, value, extra)

@@ -58,16 +58,16 @@ class Baseline(Diffusion):
             while state.front < stop:
                 window = state.window()
                 step = self.step(job, state, window)
-                yield step
+                yield step[-1]
                 self.commit(job, state, window, step, stale=True)
             if self.write:
-                yield self.write_block(job, state, first)
+                yield self.write_block(job, state, first)[-1]
 
     def _refreshed(self, job: Job, state: Denoise, window: Window) -> Generator[Any, Any, None]:
         """Renew all rows; with the threshold rule the pass also is the block's first step."""
         counts = self.commit_rule == "threshold"
         step = self.refresh(job, projected=window.rows if counts else 0)
-        yield step
+        yield step[-1]
         if counts:
             self.commit(job, state, window, step, stale=False, whole=True)
 
@@ -75,7 +75,7 @@ class Baseline(Diffusion):
         while not state.finished:
             window = state.window()
             step = self.refresh(job, projected=window.rows)
-            yield step
+            yield step[-1]
             self.commit(job, state, window, step, stale=False, whole=True)
 
 

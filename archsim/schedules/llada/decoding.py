@@ -75,20 +75,20 @@ class Diffusion(Schedule):
         projected = job.prompt if self.logits == "all" else 0
         return job.emit_passes([Pass(TARGET, "prefill", job.prompt, projected=projected)])
 
-    def refresh(self, job: Job, projected: int) -> Handle:
+    def refresh(self, job: Job, projected: int) -> list[Handle]:
         """Pass over all rows of the request."""
         rows = job.prompt + job.limit
         projected = rows if self.logits == "all" else projected
-        return job.emit_passes([Pass(TARGET, "denoise", rows, projected=projected)], label="target.refresh")
+        return [job.emit_passes([Pass(TARGET, "denoise", rows, projected=projected)], label="target.refresh")]
 
-    def write_block(self, job: Job, state: Denoise, first: int) -> Handle:
+    def write_block(self, job: Job, state: Denoise, first: int) -> list[Handle]:
         """Pass over a finished block, from position `first` to the front, that writes its keys and values."""
         rows = state.front - first
         projected = rows if self.logits == "all" else 0
         state.write()
         return self._dense(job, rows, first, projected, "target.write")
 
-    def step(self, job: Job, state: Denoise, window: Window) -> Handle:
+    def step(self, job: Job, state: Denoise, window: Window) -> list[Handle]:
         """Pass over a window whose confidences are wanted."""
         projected = {"all": window.rows, "window": window.stop - window.first, "unstable": state.scored(window)}
         rows = projected[self.logits]
@@ -97,22 +97,26 @@ class Diffusion(Schedule):
         return self._dense(job, window.rows, window.first - window.carried, rows, "target.denoise")
 
     def commit(
-        self, job: Job, state: Denoise, window: Window, step: Handle, *, stale: bool, whole: bool = False
+        self, job: Job, state: Denoise, window: Window, step: list[Handle], *, stale: bool, whole: bool = False
     ) -> None:
-        """Take the outcome of a pass into the request's state and mark it."""
+        """Take the outcome of a pass into the request's state and mark its blocks."""
         outcome = state.advance(window, stale=stale, whole=whole)
-        job.commit(outcome.committed, step=step, rows=window.rows)
+        job.commit(outcome.committed, step=step[0], rows=window.rows)
+        for tail in step[1:]:
+            job.mark(tail, outcome.committed, window.rows)
         if outcome.drafts:
             job.note("drafts", outcome.drafts)
 
-    def _dense(self, job: Job, rows: int, first: int, projected: int, label: str) -> Handle:
+    def _dense(self, job: Job, rows: int, first: int, projected: int, label: str) -> list[Handle]:
         kv = job.prompt + first
         spilled = job.prompt if job.spec.kv_tier == "flash" else 0
-        passes = [Pass(TARGET, "denoise", rows, kv, projected=0, spilled=spilled)]
-        if projected:  # apart, so that a pass is planned once for its rows, however many of them are projected
-            layers = job.models[TARGET].layers
-            passes.append(Pass(TARGET, "denoise", projected, projected=projected, first=layers, last=layers))
-        return job.emit_passes(passes, label=label)
+        step = job.emit_passes([Pass(TARGET, "denoise", rows, kv, projected=0, spilled=spilled)], label=label)
+        if not projected:
+            return [step]
+        # The tail apart: a pass is planned once for its rows, however many of them are projected.
+        layers = job.models[TARGET].layers
+        tail = Pass(TARGET, "denoise", projected, projected=projected, first=layers, last=layers)
+        return [step, job.emit_passes([tail], after=step, label=label)]
 
     def _stream(self, job: Job) -> DenoisingStream:
         stream = denoising(job.stream)

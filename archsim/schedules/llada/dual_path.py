@@ -134,19 +134,19 @@ class Llada(Diffusion):
             window = self._window(job, state, profile)
             revised = state.revisable(window, self.revise if self.revision else 0)
             step = self.step(job, state, window)
-            yield step if not len(revised) else sim.all_of(step, self._revise(job, window, len(revised)))
+            yield step[-1] if not len(revised) else sim.all_of(step[-1], self._revise(job, window, len(revised)))
             state.revise(revised)
             self.commit(job, state, window, step, stale=True)
             if len(revised):
                 yield job.copy_kv(TARGET, len(revised))
             if not self.revision and not self.sliding and (state.finished or state.block != block):
-                yield self.write_block(job, state, first)
+                yield self.write_block(job, state, first)[-1]
 
     def _refresh(self, job: Job, state: Denoise) -> Generator[Any, Any, None]:
         """Renew all rows; the pass is the block's first step."""
         window = Window(state.front if self.sliding else state.block_first, state.block_stop, 0)
         step = self.refresh(job, projected=state.scored(window) if self.logits == "unstable" else window.rows)
-        yield step
+        yield step[-1]
         self.commit(job, state, window, step, stale=False, whole=True)
 
     def _window(self, job: Job, state: Denoise, table: LatencyTable) -> Window:
