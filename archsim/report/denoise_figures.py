@@ -173,7 +173,7 @@ def pays(rows: Rows) -> Figure:
             cells = [key.split(middle) for key in _names(rows, prefix)]
             xs, ys = (list(dict.fromkeys(part)) for part in zip(*cells))
             grid = [[_value(rows, f"{prefix}{x}{middle}{y}") for x in xs] for y in ys]
-            image = axes.imshow(grid, cmap="RdBu", vmin=0.8, vmax=1.2, aspect="auto", origin="lower")
+            image = axes.imshow(grid, cmap="RdBu", vmin=0.7, vmax=1.3, aspect="auto", origin="lower")
             for i, line in enumerate(grid):
                 for j, value in enumerate(line):
                     axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=7)
@@ -182,7 +182,7 @@ def pays(rows: Rows) -> Figure:
             axes.set_xlabel(xlabel)
             axes.set_ylabel(ylabel)
         both[1].set_title("CPU 4x, mapping free")
-        figure.colorbar(image, ax=both, label="time without / with look-ahead")
+        figure.colorbar(image, ax=both, label="block windows / look-ahead (time)")
     return figure
 
 

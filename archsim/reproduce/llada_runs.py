@@ -153,15 +153,14 @@ def _measured(cell: Cell, seed: int, count: int) -> Measured:
 
 
 def _mapped(trace: Any) -> dict[str, int]:
-    """Bytes mapped once, and per pass: what a map operator that ran in every pass of the layers brought."""
-    times = np.rint(executions(trace, fractions(trace))).astype(np.int64)
-    ops = trace.ops
-    passes = int(times[(ops["kind"] == "attention") & (ops["device"] == "npu")].sum())
-    layers = trace.manifest["config"]["model"]["target"]["spec"]["layers"]
-    maps = ops["kind"] == "map"
-    once = int(ops["in_bytes"][maps & (times == 1)].sum())
-    again = int((ops["in_bytes"] * times)[maps & (times > 1)].sum())
-    return {"resident_bytes": once, "swapped_bytes": again // max(passes // layers, 1)}
+    """Bytes mapped once, and per block that swaps (a pass over the layers)."""
+    ops, executed = trace.ops, np.rint(executions(trace, fractions(trace))).astype(np.int64)
+    maps = ops["kind"] == "map"  # in: mapped, out: swapped
+    swaps = np.append(maps & (ops["out_bytes"] > 0), False)[trace.row_op]
+    passes = len(np.unique(trace.row_block[swaps]))
+    once = int((ops["in_bytes"] * executed)[maps].sum())
+    again = int((ops["out_bytes"] * executed)[maps].sum())
+    return {"resident_bytes": once, "swapped_bytes": again // max(passes, 1)}
 
 
 def _utilisation(trace: Any) -> float:
@@ -171,6 +170,12 @@ def _utilisation(trace: Any) -> float:
     peak = trace.manifest["peaks"]["npu"]["ops_per_s"] if "npu" in trace.manifest["peaks"] else 0.0
     done = 2.0 * float((times * trace.ops["macs"])[of].sum())
     return done / (peak * trace.duration_ps * 1e-12) if peak else 0.0
+
+
+def scaled(cell: Cell, field: str, factor: float) -> Cell:
+    """Cell with a number ``<device>.<field>`` of its machine times `factor`."""
+    value, unit = numbers_of(cell, field)
+    return cell.but(f"system.{field}={value * factor:.6g}{unit}")
 
 
 def numbers_of(cell: Cell, field: str) -> tuple[float, str]:
