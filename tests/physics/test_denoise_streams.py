@@ -25,18 +25,21 @@ def tokens_per_step(stream: str, threshold: float, *, cached: bool, prompts: int
 CURVE = denoise_table().curve
 
 
-@pytest.mark.parametrize("preset", ["even", "steep"])
-@pytest.mark.parametrize(("threshold", "published"), sorted(CURVE["tokens_per_step"].items()))
+@pytest.mark.parametrize(
+    ("preset", "threshold", "published"),
+    [("even", *point) for point in sorted(CURVE["tokens_per_step"].items())]
+    + [("steep", threshold, CURVE["tokens_per_step"][threshold]) for threshold in (0.5, 0.9)],
+)
 def test_curve_of_tokens_per_step(preset, threshold, published):
-    found = tokens_per_step(f"synthetic:llada-8b:gsm8k:{preset}", threshold, cached=False, prompts=150)
-    # The spread of prompts (0.8 in the logit) alone moves the mean of 150 by 3 % (one sigma).
-    assert found == pytest.approx(published, rel=0.08)
+    found = tokens_per_step(f"synthetic:llada-8b:gsm8k:{preset}", threshold, cached=False, prompts=100)
+    # The spread of prompts (0.8 in the logit) alone moves the mean of 100 by 4 % (one sigma).
+    assert found == pytest.approx(published, rel=0.10)
 
 
 def test_a_prefix_cache_costs_tokens_per_step():
-    found = tokens_per_step("synthetic:llada-8b:gsm8k", 0.9, cached=True, prompts=150)
-    assert found == pytest.approx(CURVE["cached_at_0.9"], rel=0.08)
-    assert found < tokens_per_step("synthetic:llada-8b:gsm8k", 0.9, cached=False, prompts=150)
+    found = tokens_per_step("synthetic:llada-8b:gsm8k", 0.9, cached=True, prompts=100)
+    assert found == pytest.approx(CURVE["cached_at_0.9"], rel=0.10)
+    assert found < tokens_per_step("synthetic:llada-8b:gsm8k", 0.9, cached=False, prompts=100)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_a_prefix_cache_costs_tokens_per_step():
     ],
 )
 def test_levels_by_model_and_data_set(stream, published):
-    assert tokens_per_step(stream, 0.9, cached=False, prompts=60) == pytest.approx(published, rel=0.10)
+    assert tokens_per_step(stream, 0.9, cached=False, prompts=40) == pytest.approx(published, rel=0.12)
 
 
 def test_the_rejected_process_commits_half_a_block_first():
