@@ -62,6 +62,7 @@ def _streams() -> list[dict[str, str]]:
     """Shipped recordings, and the pairs and tasks that the generator knows; every name can be run."""
     from archsim.streams import recorded_names
     from archsim.streams.acceptance import ANY_TASK, table
+    from archsim.streams.denoise import DEFAULT_PRESET, denoise_table
     from archsim.streams.opening import manifest
 
     facts = {Path(name).stem: entry for name, entry in manifest().items()}
@@ -72,6 +73,9 @@ def _streams() -> list[dict[str, str]]:
             cell = cells.get(task) or cells.get(ANY_TASK)
             if cell is not None:
                 found.append({"name": f"synthetic:{target}+{draft}:{task}", "what": f"{cell.value:.3g}: {cell.source}"})
+    for model, presets in denoise_table().levels.items():
+        for task, level in presets[DEFAULT_PRESET].items():
+            found.append({"name": f"synthetic:{model}:{task}", "what": f"level {level.value:.3g}: {level.source}"})
     return found
 
 

@@ -61,9 +61,8 @@ def bytes_to_ps(nbytes, mb_per_s):
 
 @njit(cache=True)
 def cycles_to_ps(cycles, khz):
-    """Duration of `cycles` of a clock of `khz` in ps, rounded up once."""
-    hz = khz * 1000
-    return cycles // hz * 1_000_000_000_000 + -(-(cycles % hz) * 1_000_000_000 // khz)
+    """Duration of `cycles` of a clock of `khz` in ps, rounded up once; whole ms apart, so that no product overflows."""
+    return cycles // khz * 1_000_000_000 + -(-(cycles % khz) * 1_000_000_000 // khz)
 
 
 @njit(cache=True)

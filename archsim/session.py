@@ -234,7 +234,7 @@ def _trace(
     *,
     script: bool,
 ) -> Trace:
-    """Columns and manifest of a finished simulation."""
+    """Columns and manifest of a finished simulation, with the script only where something will be written."""
     prices = system.prices()
     origin = label(job.stream, job.spec.target, job.spec.draft if "draft" in job.models else None)
     manifest = build_manifest(

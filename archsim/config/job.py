@@ -40,6 +40,8 @@ class JobSpec(BaseModel):
         Storage type of the target's KV cache; None is the model's own.
     kv_tier : str
         Where the KV cache lives.
+    mapping : str or None
+        How buffers are kept in the NPU's address window (:mod:`archsim.workload.residency`); None is the schedule's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,3 +58,4 @@ class JobSpec(BaseModel):
     acceptance: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
     kv_dtype: Literal["FP32", "FP16", "BF16", "INT8", "Q8_0", "Q4_0"] | None = None
     kv_tier: Literal["dram", "flash"] = "dram"
+    mapping: Text | None = None

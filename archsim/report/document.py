@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim.report.cautions import cautions
-from archsim.report.figures import KINDS, figure
+from archsim.report.figures import figure, kinds_of
 from archsim.report.null import null_model
 from archsim.report.owner import sentence
 from archsim.report.style import save
@@ -23,12 +23,15 @@ _TITLES = {
     "energy": "Energy by device and action",
     "waste": "Useful and wasted energy",
     "area": "Area",
+    "window": "Address windows",
 }
 
 
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
+    if not tables[_TITLES["window"]]:
+        del tables[_TITLES["window"]]  # nothing was mapped
     tables["Null model (bytes / bandwidth + operations / peak), per step"] = [null_model(trace)]
     return {
         "title": title,
@@ -42,6 +45,6 @@ def document(trace: Trace, title: str) -> dict[str, Any]:
 
 
 def write_figures(trace: Trace, folder: Path) -> list[str]:
-    """Write every figure of a run as SVG; returns the paths."""
+    """Write every figure that a run has as SVG; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [str(save(figure(trace, kind), folder / f"{kind}.svg")) for kind in KINDS]
+    return [str(save(figure(trace, kind), folder / f"{kind}.svg")) for kind in kinds_of(trace)]

@@ -13,6 +13,7 @@ from archsim.report.energy import energy
 from archsim.report.latency import PHASES, in_order, latency, timeline
 from archsim.report.power import power
 from archsim.report.tables import flat
+from archsim.report.window import mapping_rows, occupancy, window_stores
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError, suggest
 
@@ -269,6 +270,45 @@ def quantity(key: str) -> tuple[str, str]:
     return key.replace("_", " "), ""
 
 
+def window_figure(trace: Trace) -> Figure:
+    """Bytes mapped in the NPU's address windows over time, and staging slots in use; limits dashed."""
+    stores = window_stores(trace)
+    curves = {name: (store, curve) for name, store in stores.items() if (curve := occupancy(trace, store)) is not None}
+    if not curves:
+        raise InputError("this run has no address window whose level its trace tells; run with --trace tasks or full")
+    factor, time_text = style.seconds(trace.duration_ps)
+    with style.house():
+        figure, panels = style.blank(0.6 + 1.6 * len(curves), rows=len(curves), sharex=True, squeeze=False)
+        for i, (name, (store, (times, levels))) in enumerate(curves.items()):
+            axes, slots = panels[i][0], trace.manifest["stores"][store]["unit"] == "slots"
+            scale = 1.0 if slots else 1e-9
+            edges, low, high = _envelope(times, levels, trace.duration_ps)
+            colour = style.COLOURS[i % len(style.COLOURS)]
+            axes.stairs(high * scale, edges * factor, baseline=low * scale, fill=True, color=colour, alpha=0.35)
+            axes.stairs(high * scale, edges * factor, baseline=None, color=colour, label=f"{name}: most at a time")
+            axes.stairs(low * scale, edges * factor, baseline=None, color="black", linewidth=0.6, label="least")
+            limit = trace.manifest["stores"][store]["capacity"] * scale
+            axes.axhline(limit, color="black", linewidth=0.8, linestyle=(0, (4, 2)), label="capacity")
+            axes.set_ylim(0, 1.08 * limit)
+            axes.set_ylabel("slots in use" if slots else "mapped (GB)")
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            axes.grid(axis="y")
+        panels[-1][0].set_xlim(0, trace.duration_ps * factor)
+        panels[-1][0].set_xlabel(f"time ({time_text})")
+    return figure
+
+
+def _envelope(times: np.ndarray, levels: np.ndarray, end: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Edges of up to a thousand equal bins of a step curve up to `end`, and the least and the most level in each."""
+    edges = np.unique(np.linspace(0, max(end, 1), 1001).astype(np.int64))
+    at = np.searchsorted(times, edges[:-1], side="right") - 1
+    points = np.concatenate([edges[:-1], times[times < edges[-1]]])
+    values = np.concatenate([levels[at], levels[times < edges[-1]]])
+    order = np.argsort(points, kind="stable")
+    first = np.searchsorted(points[order], edges[:-1], side="left")
+    return edges, np.minimum.reduceat(values[order], first), np.maximum.reduceat(values[order], first)
+
+
 #: Figures of one run by kind.
 KINDS: Mapping[str, Callable[[Trace], Figure]] = {
     "timeline": timeline_figure,
@@ -279,8 +319,17 @@ KINDS: Mapping[str, Callable[[Trace], Figure]] = {
 }
 
 
+#: The same, with those that only some runs have.
+ALL_KINDS: Mapping[str, Callable[[Trace], Figure]] = {**KINDS, "window": window_figure}
+
+
+def kinds_of(trace: Trace) -> list[str]:
+    """Kinds of figures that a run has."""
+    return [*KINDS, *(["window"] if window_stores(trace) and mapping_rows(trace).any() else [])]
+
+
 def figure(trace: Trace, kind: str) -> Figure:
-    """Figure of one run by its kind in `KINDS`; an unknown kind raises InputError with the known ones."""
-    if kind not in KINDS:
-        raise InputError(f"no figure {kind!r}; {suggest(kind, KINDS)}")
-    return KINDS[kind](trace)
+    """Figure of one run by its kind in `ALL_KINDS`; an unknown kind raises InputError with the known ones."""
+    if kind not in ALL_KINDS:
+        raise InputError(f"no figure {kind!r}; {suggest(kind, ALL_KINDS)}")
+    return ALL_KINDS[kind](trace)

@@ -19,6 +19,7 @@ from archsim.report.owner import owner
 from archsim.report.power import power
 from archsim.report.summary import acceptance, busy_fraction, requests, summarise
 from archsim.report.traffic import traffic
+from archsim.report.window import window
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError, suggest
 
@@ -118,6 +119,7 @@ TABLES: Mapping[str, Callable[[Trace], Table]] = {
     "waste": _waste,
     "power": _power,
     "area": _area,
+    "window": window,
     "bytes": lambda trace: [{"what": name, "bytes": count} for name, count in traffic(trace).items()],
 }
 

@@ -3,6 +3,7 @@
 =============================================  ========================================================================
 ``recorded:<stem>[:<variant>]``                a shipped recording, or ``traces/<stem>`` of an ``ARCHSIM_PATH`` folder
 ``synthetic:<target>[+<draft>]:<task>``        the generator; without a draft it is the target's EAGLE3 head
+``synthetic:<diffusion model>:<task>[:...]``   the denoising generator, with a preset or ``level=<number>``
 ``path/to/file.npz[:<variant>]``, ``.jsonl``   a recording of one of the formats of :mod:`archsim.streams.formats`
 =============================================  ========================================================================
 """
@@ -21,6 +22,7 @@ import numpy as np
 
 from archsim.config import InputError, user_folders
 from archsim.streams.acceptance import acceptance, default_draft, prompt_tokens, table
+from archsim.streams.denoise import synthetic_denoising
 from archsim.streams.early_exit import ExitStream
 from archsim.streams.exits import ExitRecords, load_exits
 from archsim.streams.files import read_bytes, read_jsonl, read_npz, sha256_hex
@@ -105,17 +107,14 @@ def label(stream: DecisionStream, target_model: str, draft_model: str | None = N
     return "recorded" if own else f"recorded-proxy:{stream.model}"
 
 
-def _synthetic(text: str, seed: int, given: dict[str, Any]) -> SyntheticStream:
+def _synthetic(text: str, seed: int, given: dict[str, Any]) -> DecisionStream:
     parts = text.split(":")
+    if all(parts) and (len(parts) == 4 or (len(parts) == 3 and parts[1] in table().diffusion)):
+        return _denoising(text, parts, seed, given)
     models = parts[1].split("+") if len(parts) == 3 else []
     if not 1 <= len(models) <= 2 or not all(models) or not parts[2]:
         raise InputError(f"cannot read stream {quote(text)}; write synthetic:<target>[+<draft>]:<task>")
     target, draft, task = models[0], models[1] if len(models) == 2 else default_draft(models[0]), parts[2]
-    if target in table().diffusion:
-        raise InputError(
-            f"no acceptance data for {target}; it denoises blocks and verifies no drafts, and synthetic streams serve "
-            "speculative schedules only; name a speculative target such as llama-3.1-8b"
-        )
     prompt, _ = prompt_tokens(task)
     shape = {key: given[key] for key in _SHAPE if key in given}
     source = "given as acceptance"
@@ -131,6 +130,20 @@ def _synthetic(text: str, seed: int, given: dict[str, Any]) -> SyntheticStream:
         source=source,
         model=target,
         draft=draft,
+    )
+
+
+def _denoising(text: str, parts: list[str], seed: int, given: dict[str, Any]) -> DecisionStream:
+    for key in given:
+        if key in _SHAPE:
+            raise InputError(f"{key} is for speculative streams and cannot change the denoising {quote(text)}")
+    return synthetic_denoising(
+        parts[1],
+        parts[2],
+        parts[3] if len(parts) == 4 else "",
+        seed,
+        prompt=given.get("prompt_tokens"),
+        tokens=given.get("tokens", DEFAULT_TOKENS),
     )
 
 

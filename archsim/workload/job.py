@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from archsim import units
 from archsim.config import InputError, JobSpec
-from archsim.device import OpKind, Ops, make_ops
-from archsim.engine.sim import Handle, Sim
+from archsim.device import Device, OpKind, Ops, make_ops
+from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Placement, Planner, chain, row_block
+from archsim.workload.plan import Pass, Planner, chain, row_block
+from archsim.workload.residency import mapping
 from archsim.workload.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -55,27 +56,32 @@ class Job:
     ) -> None:
         self.spec = spec
         self.system = system
-        self.models = dict(models)
+        places = schedule.placements()
+        self.shares = {role: whose for role, whose in schedule.shares.items() if role in places}
+        self.models = {**models, **{role: models[whose] for role, whose in self.shares.items()}}
         self.stream = stream
         self.draft_len = schedule.draft_len()
-        self.placements = {
-            role: place.within(self._model_of(role, place), spec.dram_fraction)
-            for role, place in schedule.placements().items()
-        }
-        self.rings = [
+        self.placements = {role: place.within(self.models[role], spec.dram_fraction) for role, place in places.items()}
+        self.stores = [
             {"name": f"ring.{role}", "capacity": place.ring, "unit": "slots", "level": 0}
             for role, place in self.placements.items()
             if place.streams
         ]
-        ids = {ring["name"].partition(".")[2]: len(system.stores) + i for i, ring in enumerate(self.rings)}
-        self.planner = Planner(system, self.models, self.placements, ids)
+        ids = {ring["name"].partition(".")[2]: len(system.stores) + i for i, ring in enumerate(self.stores)}
+        landed = {role: len(system.stores) + len(ids) + i for i, role in enumerate(ids)}
+        self.stores += [
+            {"name": f"landed.{role}", "capacity": self.models[role].layers, "unit": "layers", "level": 0}
+            for role in landed
+        ]
+        self.planner = Planner(system, self.models, self.placements, ids, landed)
         rows = self.longest()
         kv_bytes = {role: rows * self.models[role].kv_token_bytes for role in self.placements}
-        self.runtime = Runtime(self.planner, kv_bytes)
+        chosen = schedule.residency() if spec.mapping is None else mapping(spec.mapping)
+        self.runtime = Runtime(self.planner, kv_bytes, chosen, len(system.stores) + len(self.stores))
+        self.stores += [*self.runtime.stores, *schedule.stores()]
         self.footprint = self._footprint()
         self._check_memory()
         self._check_context(rows)
-        self.stores = [*self.rings, *schedule.stores()]
         self.sim: Sim | None = None
         self.request = -1
         self.position = 0
@@ -84,12 +90,7 @@ class Job:
         self.fresh: dict[str, int] = {}
         self.ended_early = 0
         self._progress: Any = None
-
-    def _model_of(self, role: str, place: Placement) -> ModelSpec:
-        """Model of a role; a role that shares another's weights runs the same model elsewhere."""
-        if place.shares:
-            self.models[role] = self.models[place.shares]
-        return self.models[role]
+        self._bookkeeping: dict[tuple[int, ...], Block] = {}
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
@@ -114,12 +115,13 @@ class Job:
         flash: dict[str, int] = {}
         rows = self.longest()
         for role, place in self.placements.items():
-            if place.shares:
+            if role in self.shares:
                 continue
             model = self.models[role]
             weights = model.total_bytes - (model.layers - place.pinned) * model.layer_bytes
             if place.head_in == "flash":
                 weights -= model.head_bytes
+                dram[f"{role} projection buffer"] = model.head_bytes
             dram[f"{role} weights"] = weights
             if place.streams:
                 dram[f"{role} ring of {place.ring} layer buffers"] = place.ring * model.layer_bytes
@@ -130,10 +132,6 @@ class Job:
                 flash[f"{role} KV of {self._longest_prompt()} prompt rows"] = (rows - kept) * model.kv_token_bytes
                 dram[f"{role} KV of one layer, read back"] = (rows - kept) * model.kv_row_bytes
             dram[f"{role} KV of {kept} rows"] = kept * model.kv_token_bytes
-        weights_of = {role: dram[f"{role} weights"] for role in self.placements}
-        for device in self.system.devices.values():
-            for role, size in device.second_copies(weights_of).items():
-                dram[f"{role} weights as {device.name} needs them"] = size
         return {"dram": dram, "flash": flash}
 
     def _check_memory(self) -> None:
@@ -193,6 +191,11 @@ class Job:
         """KV rows of the target: prompt and committed tokens, all but the last, which the next pass brings."""
         return self.prompt + self.position - 1
 
+    @property
+    def spilled(self) -> int:
+        """KV rows of the target that live in flash."""
+        return self.prompt if self.spec.kv_tier == "flash" else 0
+
     def emit(self, role: str, phase: str, *, rows: int = 1, steps: int = 1, after: Any = None) -> Handle:
         """Emit the passes of :meth:`passes` for the current position, one after the other."""
         return self.emit_passes(self.passes(role, phase, rows=rows, steps=steps), after=after)
@@ -212,11 +215,43 @@ class Job:
         assert self.sim is not None
         role = passes[0].role
         label = label or f"{role}.{passes[0].phase}"
-        prelude = self.runtime.prelude(role)
+        prelude, block, changes = self.runtime.plan(passes)
+        for change in changes:
+            self.note(f"window.{change.device}", change.free_bytes, change.largest_hole_bytes)
         if prelude is not None:
             after = self.sim.emit(prelude, after=after, request=self.request, label=label)
-        block = chain([self.planner.block(one) for one in passes])
         return self.sim.emit(block, after=after, request=self.request, label=label)
+
+    def emit_ops(self, label: str, phase: str, ops: Mapping[str, Ops], *, after: Any = None) -> Handle:
+        """Emit operators that belong to no pass (bookkeeping, copies, small products, reads), in a chain.
+
+        Reads come from flash, all else runs on the CPU.
+
+        Parameters
+        ----------
+        label : str
+            ``<role>.<phase>`` as the trace names the block.
+        phase : str
+            Phase that their time is counted for.
+        ops : mapping of str to Ops
+            Operators of length 1 by name.
+        after : Handle or sequence of Handle, optional
+            What the block waits for.
+        """
+        assert self.sim is not None
+        role = label.partition(".")[0]
+        lowered = [
+            self.planner.ops.lower(self._host(OpKind(int(op.kind[0]))), role, phase, name, op)
+            for name, op in ops.items()
+        ]
+        key = tuple(int(one.op[0]) for one in lowered)
+        if key not in self._bookkeeping:
+            self._bookkeeping[key] = chain([row_block(one) for one in lowered])
+        return self.sim.emit(self._bookkeeping[key], after=after, request=self.request, label=label)
+
+    def _host(self, kind: OpKind) -> Device:
+        """Device for an operator that belongs to no pass: storage for reads, else the CPU."""
+        return self.system.having(kind) if kind == OpKind.LOAD else self.system.having(kind, "cpu")
 
     def estimate(self, passes: Sequence[Pass]) -> int:
         """Time of passes alone on the machine, ps."""
@@ -251,8 +286,13 @@ class Job:
             first = Pass(role, "draft", fresh, self.cached - fresh + 1, projected=1)
             rest = [Pass(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)]
             return [first, *rest]
-        spilled = self.prompt if role == "target" and self.spec.kv_tier == "flash" else 0
-        return [Pass(role, phase, rows, self.cached, spilled=spilled)]
+        return [Pass(role, phase, rows, self.cached, spilled=self.spilled if role == "target" else 0)]
+
+    def copy_kv(self, role: str, rows: int, *, after: Any = None) -> Handle:
+        """Emit the copy of `rows` tokens' keys and values of all layers within DRAM (a merge into the cache)."""
+        assert self.sim is not None
+        block = row_block(self.planner.copy(role, rows))
+        return self.sim.emit(block, after=after, request=self.request, label=f"{role}.merge")
 
     def _fresh_rows(self, role: str) -> int:
         """Rows a draft must take in before it can draft: all committed ones for a head on target features.
@@ -281,6 +321,7 @@ class Job:
         drafted: int = 0,
         step: Handle | None = None,
         drafts: Handle | None = None,
+        rows: int | None = None,
         newly_drafted: int | None = None,
     ) -> int:
         """Commit tokens: mark their time and what was useful, and advance the text.
@@ -293,6 +334,8 @@ class Job:
             Drafted tokens the target took, and all that were verified.
         step, drafts : Handle, optional
             The verification and the drafting that this ends: their useful rows are marked.
+        rows : int, optional
+            Rows of the step; by default the drafted ones and the target's own.
         newly_drafted : int, optional
             Drafted tokens to be noted here, `drafted` by default; 0 where the drafter notes its own (:meth:`note`).
 
@@ -305,7 +348,7 @@ class Job:
         counted = min(tokens + accepted, self.limit - self.position)
         if step is not None:
             self.note("step", 1)
-            self.sim.mark(step, counted, drafted + 1)
+            self.sim.mark(step, counted, drafted + 1 if rows is None else rows)
         newly_drafted = drafted if newly_drafted is None else newly_drafted
         if newly_drafted:
             self.note("draft", newly_drafted)
@@ -321,6 +364,11 @@ class Job:
             self._progress.update(done, self.spec.prompts * self.spec.tokens)
         return counted
 
+    def mark(self, handle: Handle, useful: int, total: int) -> None:
+        """Mark how many of a block's rows turned out useful."""
+        assert self.sim is not None
+        self.sim.mark(handle, useful, total)
+
     def end(self, request: int) -> None:
         """Note the end of a request, and whether the recording ended it early."""
         early = int(self.position < self.spec.tokens)
@@ -328,6 +376,6 @@ class Job:
         self.note("end", self.position, early)
 
     def note(self, kind: str, value: int, extra: int = 0) -> None:
-        """Time-stamped mark of the present request."""
+        """Time-stamp a mark in the current request."""
         assert self.sim is not None
         self.sim.note(kind, self.request, value, extra)

@@ -105,6 +105,10 @@ class OpTable:
                     f"system.{device.name} is out of all proportion to the others"
                 )
 
+    def devices(self, ops: np.ndarray) -> list[str]:
+        """Names of the devices that entries run on."""
+        return [self._entries[op][1] for op in ops.tolist()]
+
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Tables ``ops``, ``counts`` and ``draws`` of the trace."""
         ops = _columns(("op", "device", "kind", "name", "role", "phase", *_SHAPE, *_SHARED), self._entries)

@@ -20,7 +20,7 @@ from archsim.engine.sim import Block
 from archsim.system import System
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.ops import ops_of
+from archsim.workload.ops import kv_copy_ops, ops_of
 from archsim.workload.optable import Lowered, OpTable
 
 
@@ -29,18 +29,18 @@ class Placement:
     """Where the parts of one model live and run.
 
     `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
-    an operator gets it. `ring` is the number of layer buffers that a reader of flash may fill ahead, `pinned` the
-    number of layers, from the first, that DRAM holds (set from the job's DRAM budget). `shares` names the role whose
-    weights this one computes with (the same model on other devices); they are not stored twice.
+    an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer
+    buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
+    from the job's DRAM budget).
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
     head_in: Literal["dram", "flash"] = "dram"
     layers_on: tuple[str, ...] = ("npu", "gpu", "cpu")
     head_on: tuple[str, ...] = ("cpu",)
+    batch_on: tuple[str, ...] = ()
     ring: int = 6
     pinned: int = 0
-    shares: str = ""
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -74,6 +74,11 @@ class Pass:
         Cached rows that live in flash: every layer reads them back before its attention.
     first, last : int
         Layers ``first <= layer < last``; the look-up belongs to the first layer, the tail to the last.
+    reads : str
+        ``own``: the block reads the flash-resident layers that it runs. ``ahead``: it is these reads alone, which may
+        run while a policy decides. ``landed``: it waits, layer by layer, for the reads of an ``ahead`` block.
+    batched : bool
+        Whether it runs where the placement's ``batch_on`` says.
     """
 
     role: str
@@ -86,10 +91,34 @@ class Pass:
     spilled: int = 0
     first: int = 0
     last: int | None = None
+    reads: Literal["own", "ahead", "landed"] = "own"
+    batched: bool = False
 
+
+#: Roles whose whole work is a phase of its own in reports.
+OWN_PHASE = frozenset({"draft", "revision", "preverify"})
+
+
+class Planned(NamedTuple):
+    """A planned pass.
+
+    `attention` are the rows whose columns depend on the cached length, in order; `names` and `ops` the operators in
+    execution order, `spans` (int64 [n, 2]) the first and the last row of each.
+    """
+
+    block: Block
+    attention: np.ndarray
+    names: tuple[str, ...]
+    ops: Ops
+    spans: np.ndarray
+
+
+#: Rows of a block and the values that some of its columns have there.
+Patch = tuple[np.ndarray, Mapping[str, np.ndarray]]
 
 _SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
-_COPIED = (*_SCALARS, "pool", "coef")
+COPIED = (*_SCALARS, "pool", "coef")
+_RECENT = 1024  # planned blocks kept; what they share with their template is not copied
 
 
 class _Rows:
@@ -99,6 +128,7 @@ class _Rows:
         self.pieces: list[Lowered] = []
         self.edges: list[tuple[int, int]] = []
         self.takes: list[tuple[int, int, int]] = []  # row that takes, row that gives, store
+        self.levels: list[tuple[int, int, int, int, int]] = []  # row, slot, store, change at start and at end
         self.count = 0
 
     def add(self, lowered: Lowered) -> tuple[int, int]:
@@ -112,17 +142,19 @@ class _Rows:
     def block(self) -> Block:
         """Close with the join row."""
         n = self.count
-        columns = {name: np.concatenate([getattr(piece, name) for piece in self.pieces]) for name in _COPIED}
+        columns = {name: np.concatenate([getattr(piece, name) for piece in self.pieces]) for name in COPIED}
         columns = {name: np.concatenate([part, _JOIN[name]]) for name, part in columns.items()}
         store, start, end = (np.full((n + 1, MAX_STORES), fill, dtype=np.int64) for fill in (-1, 0, 0))
         heir = np.full(n + 1, -1, dtype=np.int64)
         for taker, giver, index in self.takes:
             store[taker, 0] = store[giver, 0] = index
             start[taker, 0], end[giver, 0], heir[taker] = 1, -1, giver
+        for row, slot, index, at_start, at_end in self.levels:
+            store[row, slot], start[row, slot], end[row, slot] = index, at_start, at_end
         edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
         sinks = np.setdiff1d(np.arange(n), edges[:, 0])
         edges = np.concatenate([edges, np.stack([sinks, np.full(len(sinks), n)], axis=1)])
-        pointer, successors = _compressed(edges, n + 1)
+        pointer, successors = compressed(edges, n + 1)
         return Block(
             **columns,
             priority=np.zeros(n + 1, dtype=np.int64),
@@ -146,7 +178,7 @@ _JOIN: dict[str, np.ndarray] = {name: np.zeros(1, dtype=np.int64) for name in _S
 }
 
 
-def _compressed(edges: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+def compressed(edges: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Edges as pairs to pointers and successors, sorted."""
     order = np.lexsort((edges[:, 1], edges[:, 0]))
     counts = np.bincount(edges[:, 0], minlength=rows)
@@ -159,6 +191,17 @@ def row_block(lowered: Lowered) -> Block:
     rows = _Rows()
     rows.add(lowered)
     return rows.block()
+
+
+def patch(block: Block, patches: Sequence[Patch]) -> Block:
+    """Copy of a block with other values in some rows; patches are applied in order."""
+    if not patches:
+        return block
+    changed = {name: getattr(block, name).copy() for name in {name for _, columns in patches for name in columns}}
+    for rows, columns in patches:
+        for name, values in columns.items():
+            changed[name][rows] = values
+    return block._replace(**changed)
 
 
 def chain(blocks: Sequence[Block]) -> Block:
@@ -199,43 +242,34 @@ class _Skeleton(NamedTuple):
         Rows of each.
     source : int64 [n]
         For each row of the block but the join, its row in the lowered operators one after the other.
-    block : Block
-        Edges and stores.
-    attention : int64 [a]
-        Attention rows.
+    planned : Planned
+        Edges, stores, attention rows and spans.
     """
 
     firsts: list[tuple[int, str, int]]
     lengths: list[int]
     source: np.ndarray
-    block: Block
-    attention: np.ndarray
+    planned: Planned
 
-    def filled(self, pieces: Sequence[Lowered]) -> Block:
-        """Block of other operators of the same numbers of rows."""
+    def filled(self, pieces: Sequence[Lowered], names: tuple[str, ...], ops: Ops) -> Planned:
+        """Plan of other operators of the same numbers of rows."""
         columns = {}
-        for name in _COPIED:
+        for name in COPIED:
             each = np.concatenate([getattr(piece, name) for piece in pieces])
             columns[name] = np.concatenate([each[self.source], _JOIN[name]])
-        return self.block._replace(**columns)
+        return self.planned._replace(block=self.planned.block._replace(**columns), names=names, ops=ops)
 
 
-def _skeleton(
-    graph: nx.DiGraph,
-    places: Mapping[str, tuple[int, int]],
-    lowered: Mapping[str, tuple[int, int, Lowered]],
-    block: Block,
-    attention: np.ndarray,
-) -> _Skeleton:
+def _skeleton(graph: nx.DiGraph, lowered: Mapping[str, tuple[int, int, Lowered]], planned: Planned) -> _Skeleton:
     """Skeleton of a planned pass: which operator's rows each of its rows repeats."""
     lengths = [len(piece.op) for *_, piece in lowered.values()]
     starts = dict(zip(lowered, np.cumsum([0, *lengths])[:-1].tolist(), strict=True))
     source = []
-    for name, (first, last) in places.items():
+    for name, (first, last) in zip(planned.names, planned.spans.tolist(), strict=True):
         own = name.rpartition(f"layer{graph.nodes[name]['layer']}.")[2]
         source.append(np.arange(last - first + 1) + starts[own])
     firsts = [(i, own, layer) for own, (i, layer, _) in lowered.items()]
-    return _Skeleton(firsts, lengths, np.concatenate(source), block, attention)
+    return _Skeleton(firsts, lengths, np.concatenate(source), planned)
 
 
 @dataclass
@@ -252,18 +286,22 @@ class Planner:
         Placement by role.
     rings : Mapping[str, int]
         Store id of each streamed role's ring of layer buffers.
+    landed : Mapping[str, int]
+        Store id of each streamed role's count of layers read and not yet begun.
     """
 
     system: System
     models: Mapping[str, ModelSpec]
     placements: Mapping[str, Placement]
     rings: Mapping[str, int]
+    landed: Mapping[str, int] = field(default_factory=dict)
     ops: OpTable = field(init=False)
 
     def __post_init__(self) -> None:
         self.ops = OpTable(self.system)
-        self._templates: dict[Pass, tuple[Block, np.ndarray]] = {}
+        self._templates: dict[Pass, Planned] = {}
         self._skeletons: dict[Pass, _Skeleton] = {}
+        self._recent: dict[Pass, Block] = {}
 
     def block(self, asked: Pass) -> Block:
         """Plan one pass; the columns are not to be changed in place.
@@ -273,30 +311,51 @@ class Planner:
         InputError
             When no device of the machine runs one of its operators.
         """
+        block = self._recent.get(asked)
+        if block is None:
+            _, plan = self.planned(asked)
+            block = patch(plan.block, self.attention(asked, plan))
+            if len(self._recent) >= _RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[asked] = block
+        return block
+
+    def planned(self, asked: Pass) -> tuple[Pass, Planned]:
+        """Plan of a pass whose attention is to be patched for the length asked, and the pass it is kept under."""
         key = replace(asked, kv=0)
         if key not in self._templates:
-            self._templates[key] = self._plan(asked)
-        block, attention = self._templates[key]
-        if not len(attention):
-            return block
-        names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
-        lowered = self._lower(asked.role, "attn.attention", _pick(ops, names.index("attn.attention")), layer=0)
-        layers, rest = divmod(len(attention), len(lowered.op))
+            self._templates[key] = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)
+        plan = self._templates[key]
+        if not len(plan.attention):
+            return key, plan
+        layers, rest = divmod(len(plan.attention), len(self._attention(asked).op))
         if rest or layers != (asked.last or self.models[asked.role].layers) - asked.first:
-            return self._plan(asked)[0]  # the device splits attention of this length into more or fewer rows
-        changed, first = {}, attention[: len(lowered.op)]
-        for name in _COPIED:
-            column, values = getattr(block, name), getattr(lowered, name)
-            if not np.array_equal(column[first], values):
-                changed[name] = column.copy()
-                changed[name][attention] = np.concatenate([values] * layers)
-        return block._replace(**changed)
+            key = asked  # the device splits attention of this length into more or fewer rows
+            if key not in self._templates:
+                self._templates[key] = self._plan(asked)
+        return key, self._templates[key]
+
+    def attention(self, asked: Pass, plan: Planned) -> list[Patch]:
+        """Columns of a plan's attention rows for the length asked."""
+        if not len(plan.attention):
+            return []
+        lowered = self._attention(asked)
+        layers = len(plan.attention) // len(lowered.op)
+        first = plan.attention[: len(lowered.op)]
+        changed = [
+            name for name in COPIED if not np.array_equal(getattr(plan.block, name)[first], getattr(lowered, name))
+        ]
+        return [(plan.attention, {name: np.concatenate([getattr(lowered, name)] * layers) for name in changed})]
+
+    def _attention(self, asked: Pass) -> Lowered:
+        names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
+        return self._lower(asked, "attn.attention", _pick(ops, names.index("attn.attention")), layer=0)
 
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
 
-    def _plan(self, asked: Pass) -> tuple[Block, np.ndarray]:
-        """Block of a pass, and its attention rows in order."""
+    def _plan(self, asked: Pass) -> Planned:
+        """Plan a pass afresh, or fill the skeleton of an equal one of another size."""
         model, place = self.models[asked.role], self.placements[asked.role]
         last = model.layers if asked.last is None else asked.last
         tail = last == model.layers and asked.projected != 0
@@ -305,43 +364,29 @@ class Planner:
         shape = replace(asked, rows=1, kv=0, leaves=1, depths=None, projected=None if tail else asked.projected)
         skeleton = self._skeletons.get(shape)
         if skeleton is not None:
-            pieces = [self._lower(asked.role, own, _pick(ops, i), layer) for i, own, layer in skeleton.firsts]
+            pieces = [self._lower(asked, own, _pick(ops, i), layer) for i, own, layer in skeleton.firsts]
             if [len(piece.op) for piece in pieces] == skeleton.lengths:
-                return skeleton.filled(pieces), skeleton.attention
-        rows, places, attention, lowered = self._rows_of(asked, graph, names, ops)
-        rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
-        block = rows.block()
+                return skeleton.filled(pieces, names, ops)
+        planned, lowered = self._fresh_plan(asked, graph, names, ops, tail)
         if not place.streams and not asked.spilled:
-            self._skeletons[shape] = _skeleton(graph, places, lowered, block, attention)
-        return block, attention
+            self._skeletons[shape] = _skeleton(graph, lowered, planned)
+        return planned
 
-    def _rows_of(
-        self, asked: Pass, graph: nx.DiGraph, names: tuple[str, ...], ops: Ops
-    ) -> tuple[_Rows, dict[str, tuple[int, int]], np.ndarray, dict[str, tuple[int, int, Lowered]]]:
-        """Rows of a pass without the graph's own edges.
-
-        Returns
-        -------
-        rows, places
-            The rows; first and last of each operator.
-        attention : int64 [a]
-            Attention rows in order.
-        lowered
-            By name in its layer: index and layer for which an operator was lowered, and its rows.
-        """
+    def _fresh_plan(
+        self, asked: Pass, graph: nx.DiGraph, names: tuple[str, ...], ops: Ops, tail: bool
+    ) -> tuple[Planned, dict[str, tuple[int, int, Lowered]]]:
+        """Plan of a pass; and by name in its layer, index and layer for which an operator was lowered, and its rows."""
         model, place = self.models[asked.role], self.placements[asked.role]
-        last = model.layers if asked.last is None else asked.last
-        tail = last == model.layers and asked.projected != 0
         rows, places, attention = _Rows(), {}, []
         lowered: dict[str, tuple[int, int, Lowered]] = {}
-        reads = dict.fromkeys(range(max(place.pinned, asked.first), last)) if place.layers_in == "flash" else {}
-        head_bytes = _shares(model.head_bytes, model.layer_bytes) if tail and place.head_in == "flash" else []
+        streamed = self._streamed(asked)
+        reads = dict.fromkeys(streamed if asked.reads == "own" else ())
         for i, name in enumerate(names):
             layer = graph.nodes[name]["layer"]
             if reads.get(layer, ()) is None:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
-            if ops.kind[i] == OpKind.PROJECTION and head_bytes:
-                places[name] = self._streamed_head(rows, asked.role, name, _pick(ops, i), head_bytes)
+            if ops.kind[i] == OpKind.PROJECTION and tail and place.head_in == "flash":
+                places[name] = self._streamed_head(rows, asked, name, _pick(ops, i))
                 continue
             if ops.kind[i] == OpKind.ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
@@ -350,13 +395,38 @@ class Planner:
                 rows.edges.append((read[1], rows.count))
             own = name.rpartition(f"layer{layer}.")[2]
             if own not in lowered:  # layers are equal: each operator is lowered for the first of them
-                lowered[own] = i, layer, self._lower(asked.role, own, _pick(ops, i), layer)
+                lowered[own] = i, layer, self._lower(asked, own, _pick(ops, i), layer)
             places[name] = rows.add(lowered[own][-1])
             if ops.kind[i] == OpKind.ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
+        rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
         for layer, read in reads.items():
             self._feed(rows, asked.role, graph, layer, read, places)
-        return rows, places, np.array(attention, dtype=np.int64), lowered
+        if asked.reads == "landed":
+            own_graph = layer_graph(model, asked.phase).graph
+            for layer in streamed:
+                begin = places[f"layer{layer}.{own_graph['inputs'][0]}"][0]
+                end = places[f"layer{layer}.{own_graph['output']}"][1]
+                rows.levels.append((begin, 0, self.landed[asked.role], -1, 0))
+                rows.levels.append((end, 0, self.rings[asked.role], 0, -1))
+        spans = np.array([places[name] for name in names], dtype=np.int64).reshape(-1, 2)
+        return Planned(rows.block(), np.array(attention, dtype=np.int64), names, ops, spans), lowered
+
+    def _streamed(self, asked: Pass) -> range:
+        """Layers of a pass that are read from flash."""
+        place, layers = self.placements[asked.role], self.models[asked.role].layers
+        last = layers if asked.last is None else asked.last
+        return range(max(place.pinned, asked.first) if place.layers_in == "flash" else last, last)
+
+    def _plan_reads(self, asked: Pass) -> Planned:
+        """Plan of a pass's reads alone: each takes a slot of the ring, and counts as landed when it ends."""
+        rows, size = _Rows(), self.models[asked.role].layer_bytes
+        for _ in self._streamed(asked):
+            first, last = rows.add(self._read(asked.role, "layer.load", size))
+            rows.levels.append((first, 0, self.rings[asked.role], 1, 0))
+            rows.levels.append((last, 1, self.landed[asked.role], 0, 1))
+        nothing = np.empty(0, dtype=np.int64)
+        return Planned(rows.block(), nothing, (), make_ops([]), nothing.reshape(0, 2))
 
     def _feed(
         self,
@@ -372,44 +442,44 @@ class Planner:
         rows.edges += [(read[1], places[f"layer{layer}.{name}"][0]) for name in own["inputs"]]
         rows.takes.append((read[0], places[f"layer{layer}.{own['output']}"][1], self.rings[role]))
 
-    def _streamed_head(self, rows: _Rows, role: str, name: str, operator: Ops, sizes: Sequence[int]) -> tuple[int, int]:
-        """Projection in column parts, each behind the read that brings its weights."""
-        reads = [rows.add(self._read(role, "head.load", size)) for size in sizes]
-        parts = operator._replace(parts=np.array([len(sizes)], dtype=np.int64))
-        first, last = rows.add(self._lower(role, name, parts, layer=-1))
-        for i, read in enumerate(reads):
-            row = first + i * (last + 1 - first) // len(sizes)
-            rows.edges.append((read[1], row))
-            rows.takes.append((read[0], row, self.rings[role]))
+    def _streamed_head(self, rows: _Rows, asked: Pass, name: str, operator: Ops) -> tuple[int, int]:
+        """Projection behind the read of its weights, which have a buffer of their own.
+
+        It is one operator of the NPU's graph, so it begins when all of them are there.
+        """
+        read = rows.add(self._read(asked.role, "head.load", self.models[asked.role].head_bytes))
+        first, last = rows.add(self._lower(asked, name, operator, layer=-1))
+        rows.edges.append((read[1], first))
         return first, last
+
+    def copy(self, role: str, rows: int) -> Lowered:
+        """Lower the copy of `rows` tokens' keys and values of all layers within DRAM."""
+        return self.ops.lower(
+            self.system.having(OpKind.COPY), role, "merge", "kv.copy", kv_copy_ops(self.models[role], rows)
+        )
 
     def _read(self, role: str, name: str, size: int) -> Lowered:
         ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
         return self.ops.lower(self.system.having(OpKind.LOAD), role, "io", name, ops)
 
-    def _lower(self, role: str, name: str, ops: Ops, layer: int) -> Lowered:
-        kind = OpKind(int(ops.kind[0]))
+    def _lower(self, asked: Pass, name: str, ops: Ops, layer: int) -> Lowered:
+        role, kind = asked.role, OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
-        phase = role if role in _OWN_PHASE else "projection" if head else "compute"
-        return self.ops.lower(self.device(role, kind, head), role, phase, name, ops)
+        phase = role if role in OWN_PHASE else "projection" if head else "compute"
+        device = self.device(role, kind, head, asked.batched)
+        if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
+            ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
+        return self.ops.lower(device, role, phase, name, ops)
 
-    def device(self, role: str, kind: OpKind, head: bool = False) -> Device:
+    def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
         """Device that runs operators of `kind` for a role, by its placement; look-ups and sampling are the host's."""
-        if kind in (OpKind.EMBED, OpKind.SAMPLE):
-            return self.system.having(kind, "cpu", *self.placements[role].layers_on)
         place = self.placements[role]
-        return self.system.having(kind, *(place.head_on if head else place.layers_on))
-
-
-#: Roles whose work reports show under their own name.
-_OWN_PHASE = ("draft", "preverify")
+        if kind in (OpKind.EMBED, OpKind.SAMPLE):
+            return self.system.having(kind, "cpu", *place.layers_on)
+        if head:
+            return self.system.having(kind, *place.head_on)
+        return self.system.having(kind, *(place.batch_on if batched and place.batch_on else place.layers_on))
 
 
 def _pick(ops: Ops, index: int) -> Ops:
     return Ops(*(column[index : index + 1] for column in ops))
-
-
-def _shares(total: int, largest: int) -> list[int]:
-    """Split a whole number into nearly equal ones of at most `largest`."""
-    parts = -(-total // largest)
-    return [total * (i + 1) // parts - total * i // parts for i in range(parts)]

@@ -1,21 +1,22 @@
-"""What has history: which buffers are mapped in the NPU's address window, and the rows that map the rest.
+"""What has history: which buffers are mapped in the NPU's address windows, and the rows that map the rest.
 
-A unit with an address window can only touch buffers that are mapped. The first pass of a model maps its buffers, in
-order; those that fit the window (all sessions together) stay. What does not fit is mapped again in every pass. Map
-calls are operators like any other and run before the pass that needs them.
+A unit with an address window can only touch buffers that are mapped. The job's residency
+(:mod:`archsim.workload.residency`) says who maps what and when; here it becomes rows on the host's control core that
+the operators of a pass wait for, inside the pass's block. A decorated pass is kept by the state of the windows it
+started from, so a pass that meets a known state costs a look-up and the patch of its attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from archsim.config import InputError
-from archsim.device import Device, OpKind, make_ops
+from archsim.device import Device, OpKind
 from archsim.engine.sim import Block
-from archsim.units import show
-from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Placement, Planner, row_block
+from archsim.workload.keepers import Change, DropAllKeeper, FirstTouchKeeper, Ground, Keeper
+from archsim.workload.plan import Pass, Planner, chain
+from archsim.workload.residency import DropAll, FirstTouch, PerOperator, Residency, Resident
+from archsim.workload.swapping import PerOperatorKeeper, ResidentKeeper
 
 
 class Runtime:
@@ -27,59 +28,68 @@ class Runtime:
         Knows the machine, the models and their placements; map operators are entered in its table.
     kv_bytes : Mapping[str, int]
         Size of the KV buffer by role.
+    residency : Residency
+        How buffers are kept mapped.
+    first_store : int
+        Id that the first of :attr:`stores` will have.
+
+    Attributes
+    ----------
+    stores : list of dict
+        Stores that the run needs beside the machine's (staging slots).
     """
 
-    def __init__(self, planner: Planner, kv_bytes: Mapping[str, int]) -> None:
+    def __init__(
+        self, planner: Planner, kv_bytes: Mapping[str, int], residency: Residency | None = None, first_store: int = 0
+    ) -> None:
         self.planner = planner
-        self._windows: dict[str, Device] = {}
-        self._buffers: dict[str, dict[str, int]] = {}
+        self.residency = FirstTouch() if residency is None else residency
+        self.stores: list[dict[str, Any]] = []
+        self._of: dict[str, Keeper] = {}
+        devices: dict[str, tuple[Device, list[str]]] = {}
         for role in planner.placements:
             device = planner.device(role, OpKind.MATMUL)
             if OpKind.MAP in device.ops:
-                self._windows[role] = device
-                own_head = planner.device(role, OpKind.PROJECTION, head=True) is device
-                self._buffers[role] = _buffers(planner.models[role], planner.placements[role], kv_bytes[role], own_head)
-        self.mapped: dict[str, dict[str, int]] = {device.name: {} for device in self._windows.values()}
-        self._preludes: dict[tuple[Any, ...], Block] = {}
+                devices.setdefault(device.name, (device, []))[1].append(role)
+        for device, roles in devices.values():
+            keeper = _keeper(self.residency, Ground(planner, device, tuple(roles), kv_bytes), first_store)
+            self.stores += keeper.stores
+            first_store += len(keeper.stores)
+            self._of |= dict.fromkeys(roles, keeper)
 
-    def prelude(self, role: str) -> Block | None:
-        """Rows to run before the next pass of `role`: None when all its buffers are mapped."""
-        device = self._windows.get(role)
-        if device is None:
-            return None
-        mapped = self.mapped[device.name]
-        room = device.window_bytes - sum(mapped.values())
-        calls = size = kept = 0
-        for name, length in self._buffers[role].items():
-            if length > device.window_bytes:
-                raise InputError(
-                    f"{role}: buffer {name} of {show(length, 'B')} does not fit the address window of {device.name}, "
-                    f"{show(device.window_bytes, 'B')}; raise system.{device.name}.window_bytes"
-                )
-            if f"{role}.{name}" in mapped:
-                continue
-            calls, size = calls + 1, size + length
-            if length <= room:
-                mapped[f"{role}.{name}"] = length
-                room, kept = room - length, kept + length
-        if not calls:
-            return None
-        key = (device.name, role, calls, size, kept)
-        if key not in self._preludes:
-            ops = make_ops([{"kind": OpKind.MAP, "n": calls, "in_bytes": size}])
-            block = row_block(self.planner.ops.lower(device, role, "map", "map", ops))
-            block.store[0, 0] = self.planner.system.binding.store(f"{device.name}.window")
-            block.store_start[0, 0] = kept
-            self._preludes[key] = block
-        return self._preludes[key]
+    def plan(self, passes: Sequence[Pass]) -> tuple[Block | None, Block, list[Change]]:
+        """Plan passes that run one after the other.
+
+        Returns
+        -------
+        prelude : Block or None
+            Rows to run before: maps that the passes wait for as a whole.
+        block : Block
+            The passes, with the rows of the host's mapping thread.
+        changes : list of Change
+            One for each pass that unmapped something.
+
+        Raises
+        ------
+        InputError
+            When a buffer cannot be mapped beside those that are needed with it.
+        """
+        keeper = self._of.get(passes[0].role)
+        if keeper is None:
+            return None, chain([self.planner.block(asked) for asked in passes]), []
+        planned = [keeper.plan(asked) for asked in passes]
+        later = [part for prelude, block, _ in planned[1:] for part in (prelude, block) if part is not None]
+        changes = [change for _, _, change in planned if change is not None]
+        return planned[0][0], chain([planned[0][1], *later]), changes
 
 
-def _buffers(model: ModelSpec, place: Placement, kv_bytes: int, own_head: bool) -> dict[str, int]:
-    """Buffers that the passes of a model touch, in order: name -> bytes."""
-    found = {f"layer{index}": model.layer_bytes for index in range(place.pinned)}
-    if place.streams:
-        found |= {f"ring{index}": model.layer_bytes for index in range(place.ring)}
-    if own_head and place.head_in == "dram":
-        found["head"] = model.head_bytes
-    found["kv"] = kv_bytes
-    return found
+def _keeper(residency: Residency, ground: Ground, first_store: int) -> Keeper:
+    if isinstance(residency, FirstTouch):
+        return FirstTouchKeeper(ground, residency)
+    if isinstance(residency, PerOperator):
+        return PerOperatorKeeper(ground)
+    if isinstance(residency, DropAll):
+        return DropAllKeeper(ground, residency)
+    if isinstance(residency, Resident):
+        return ResidentKeeper(ground, residency, first_store)
+    return Keeper(ground)

@@ -11,6 +11,7 @@ from archsim import registry
 from archsim.cli import run_cli
 from archsim.config import packed_folder
 from archsim.schedules.baselines import ResidentAr
+from archsim.units import suggest
 
 CONFIGS = str(packed_folder())
 GIVEN = ["run", "--system", "oneplus_12", "--schedule", "flash_ar", "--target", "smollm2-135m", "--tokens", "4"]
@@ -61,7 +62,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "diffusion target": (
         swapped("--stream", "synthetic:llada-8b:gsm8k"),
-        "no acceptance data for llada-8b; it denoises blocks and verifies no drafts, and synthetic streams serve speculative schedules only; name a speculative target such as llama-3.1-8b",
+        "stream synthetic:llada-8b:gsm8k cannot serve schedule flash_ar: it has denoise, the schedule needs chain or tree or steps",
     ),
     "tokens zero": (swapped("--tokens", "0"), "--tokens: '0' should be greater than or equal to 1"),
     "tokens text": (
@@ -190,7 +191,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "option beside a file, schedule": (
         ["run", "demo_flash_ar", "--schedule", "3"],
-        "--schedule: unknown schedule '3'; known: chain_sd, flash_ar, resident_ar",
+        f"--schedule: unknown schedule '3'; {suggest('3', registry.names('schedule'))}",
     ),
     "draft of a draft": (
         [*swapped("--schedule", "chain_sd"), "--set", "job.draft=eagle3-eagle3-qwen3-8b"],

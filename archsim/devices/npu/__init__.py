@@ -14,6 +14,8 @@ projection limit (ggml-hexagon).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
@@ -22,6 +24,7 @@ from archsim.devices.npu.plan import NO_ROOM, TOO_WIDE, plan_npu
 from archsim.devices.npu.policies.measured import KINDS, Table
 from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
 from archsim.devices.npu.spec import FLOAT_WEIGHTS, UNPACK, NpuSpec, numbers_of
+from archsim.devices.npu.va import AddressWindows, map_ps
 from archsim.devices.npu.vtcm import VtcmOverflowError
 from archsim.lowering import (
     DRAM_ACTIONS,
@@ -34,8 +37,16 @@ from archsim.lowering import (
     check_ops,
 )
 from archsim.registry import device
+from archsim.units import InputError
 
 __all__ = ["Npu", "NpuSpec"]
+
+#: Window of a session whose addresses have 64 bits: more than any phone has memory.
+UNLIMITED_BYTES = 1 << 42
+#: What a row of the host's mapping thread does, and what the part must say about it: calls that map or unmap; an
+#: operator's synchronous call, swapping what it touches; an operator's descriptors, swapping what is not resident.
+_MAP_COSTS = {"map": (), "call": ("swap_call_ps", "swap_ps_per_gib"), "prepare": ("prepare_ps", "swap_ps_per_gib")}
+MAP_ACTIONS = ("map_call", "map_us")
 
 
 @device("npu")
@@ -72,7 +83,47 @@ class Npu(Device):
     @property
     def window_bytes(self) -> int:
         """Bytes that all sessions together can have mapped."""
-        return self.spec.window_bytes * self.spec.window_sessions
+        return UNLIMITED_BYTES if self.wide else self.spec.window_bytes * self.spec.window_sessions
+
+    @property
+    def operator_call_ps(self) -> int:
+        """Latency of calling one operator, which its first row has as a lead."""
+        return self._numbers.dispatch_ps
+
+    @property
+    def wide(self) -> bool:
+        """Whether addresses have 64 bits, so that nothing limits what is mapped."""
+        return self.spec.address_bits == 64
+
+    def address_windows(self, sessions: int, buffers: int, **rules: Any) -> AddressWindows:
+        """Empty windows of `sessions` sessions for buffers with ids below `buffers`; rules as in the class."""
+        size = UNLIMITED_BYTES if self.wide else self.spec.window_bytes
+        return AddressWindows(size, self.spec.page_bytes, sessions, buffers, **rules)
+
+    def map_entry(self, cost: str, calls: int, nbytes: int) -> dict[str, int]:
+        """MAP operator as :func:`archsim.device.make_ops` takes it.
+
+        Parameters
+        ----------
+        cost : str
+            ``map`` (calls that map or unmap), ``call`` (an operator's call, swapping what it touches) or ``prepare``
+            (an operator's descriptors, swapping what is not resident).
+        calls, nbytes : int
+            Calls, and bytes mapped.
+
+        Raises
+        ------
+        InputError
+            When the part does not state what swapping costs.
+        """
+        missing = [name for name in _MAP_COSTS[cost] if getattr(self.spec, name) is None]
+        if missing:
+            raise InputError(
+                f"system.{self.name}.{missing[0]} is not given, and the job's mapping needs it; "
+                f"set it, or choose another job.mapping"
+            )
+        counted = {"map": "n", "call": "m", "prepare": "k"}[cost]
+        return {"kind": OpKind.MAP, counted: calls, "in_bytes" if cost == "map" else "out_bytes": nbytes}
 
     def peak_ops_per_s(self) -> float:
         """FP16 rate of the matrix units."""
@@ -158,16 +209,23 @@ class Npu(Device):
         raise ValueError(f"{where}: the table {spec.table} has no {dtype} product ({rows} rows, {k} x {n})")
 
     def _lower_maps(self, ops: Ops) -> Rows:
-        """One row per MAP on the host's control core, all of it lead: the calls are latency, nothing flows."""
+        """One row per MAP on the host's control core, all of it lead: the calls are latency, nothing flows.
+
+        ``n`` calls map ``in_bytes``; ``m`` operators are called synchronously and ``k`` prepared, which swaps
+        ``out_bytes``.
+        """
         if not (ops.kind == OpKind.MAP).all():
             raise ValueError(f"MAP operators on device {self.name!r} are lowered apart from others")
+        spec = self.spec
+        calls_ps = ops.m * (spec.swap_call_ps or 0) + ops.k * (spec.prepare_ps or 0)
+        bytes_ps = map_ps(ops.in_bytes, spec.map_ps_per_gib) + map_ps(ops.out_bytes, spec.swap_ps_per_gib or 0)
+        host_ps = calls_ps + (0 if self.wide else 1) * bytes_ps
         plan = np.zeros((len(ops.kind), PLAN_COLUMNS), np.int64)
         plan[:, UNIT] = self._host_unit
         plan[:, WEIGHT] = 1
-        per_gib = self.spec.map_ps_per_gib
-        plan[:, LEAD_PS] = ops.n * self.spec.map_call_ps + -(-ops.in_bytes * per_gib // (1 << 30))
-        counts = ops.n[:, None].copy()
-        return build_rows(ops, plan, counts, (f"{self.name}.map_call",), self._pools)
+        plan[:, LEAD_PS] = ops.n * spec.map_call_ps + host_ps
+        counts = np.stack([ops.n, -(-host_ps // 1_000_000)], axis=1)
+        return build_rows(ops, plan, counts, tuple(f"{self.name}.{action}" for action in MAP_ACTIONS), self._pools)
 
     def energy(self) -> dict[str, Cost]:
         """Per multiply-accumulate, context cycle, byte moved and call."""

@@ -28,6 +28,9 @@ ENERGY: dict[str, Cost] = {
         1.6, "pJ", "assumed: 0.2 pJ/bit for the interconnect between memory controller and VTCM", (0.8, 4.0)
     ),
     "map_call": Cost(2.5e7, "pJ", "assumed: a host core in the kernel for about 100 us at 0.25 W", (5.0e6, 1.0e8)),
+    "map_us": Cost(
+        1.1e6, "pJ", "assumed: a host core that maps and maintains caches draws 1.1 W, per microsecond", (5.0e5, 2.0e6)
+    ),
     "table_cycle": Cost(
         1900.0,
         "pJ",

@@ -69,7 +69,14 @@ class NpuSpec(BaseModel):
     window_sessions : int
         Sessions a process opens, each with a window of its own.
     map_call_ps, map_ps_per_gib : int
-        Host time to map one buffer, per call and per GiB (page tables, cache maintenance).
+        Host time to map or unmap one buffer, per call and per GiB mapped (page tables, cache maintenance).
+    page_bytes, map_slots, max_buffer_bytes : int
+        A mapped buffer takes whole pages; buffers a process can have mapped at a time; largest buffer.
+    address_bits : int
+        Virtual addresses of the DMA engine: with 64 nothing limits what is mapped and bytes cost nothing to map.
+    swap_call_ps, swap_ps_per_gib, prepare_ps : int or None
+        A runtime that swaps weights: synchronous call of one operator; map, unmap and cache upkeep per GiB; preparing
+        the descriptors of one operator. None where the part does not say; a job that swaps then ends in an error.
     dma_bytes_per_s : float
         DMA into VTCM.
     l2fetch_bytes_per_s, l2fetch_one_bytes_per_s : float
@@ -141,6 +148,13 @@ class NpuSpec(BaseModel):
     window_sessions: PositiveInt
     map_call_ps: KernelTime
     map_ps_per_gib: KernelTime
+    page_bytes: Annotated[Bytes, Field(ge=1024, le=1 << 21)] = 4096
+    map_slots: Annotated[PositiveInt, Field(le=4096)] = 16
+    max_buffer_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 1 << 30
+    address_bits: Literal[32, 64] = 32
+    swap_call_ps: KernelTime | None = None
+    swap_ps_per_gib: KernelTime | None = None
+    prepare_ps: KernelTime | None = None
     dma_bytes_per_s: KernelRate
     l2fetch_bytes_per_s: KernelRate
     l2fetch_one_bytes_per_s: KernelRate

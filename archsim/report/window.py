@@ -1,0 +1,130 @@
+"""Address windows of a run: calls, bytes mapped, occupancy over time, and how broken up the free space was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from archsim.report.summary import requests
+from archsim.trace import CUT, DONE, Trace, positions
+from archsim.units import PS_PER_S, InputError
+
+_EMIT = 0  # kind of a script action that emits a block; its operand a is the block's template
+
+
+def window_stores(trace: Trace) -> dict[str, int]:
+    """Stores of mapped bytes and of staging slots by name, with their ids."""
+    endings = (".window", ".staging")
+    return {store["name"]: i for i, store in enumerate(trace.manifest["stores"]) if store["name"].endswith(endings)}
+
+
+def mapping_rows(trace: Trace) -> np.ndarray:
+    """Which rows are the host's mapping thread."""
+    return np.append(trace.ops["kind"] == "map", False)[trace.row_op] & trace.ran
+
+
+def window(trace: Trace) -> list[dict[str, Any]]:
+    """What was mapped into each device's address windows.
+
+    Returns
+    -------
+    list of dict
+        ``device``; ``map_calls`` (maps and unmaps by calls of their own), ``operator_calls`` (operators called or
+        prepared by the mapping thread), ``mapped_bytes`` and ``swapped_bytes`` (mapped by those operators), both with
+        ``_per_step`` (None without steps), ``host_s`` the mapping thread's time; ``capacity_bytes`` and ``peak_bytes``
+        of the windows (None where the trace holds neither levels nor a script); ``unmapping_passes`` and the largest
+        share of the free bytes outside the largest hole after one of them (None: never unmapped).
+    """
+    mine = mapping_rows(trace)
+    steps = sum(request["steps"] for request in requests(trace))
+    stores = window_stores(trace)
+    found = []
+    for device in np.unique(trace.ops["device"][trace.ops["kind"] == "map"]).tolist():
+        of = mine & np.append(trace.ops["device"] == device, False)[trace.row_op]
+        ops = {name: int(trace.ops[name][trace.row_op[of]].sum()) for name in ("n", "m", "k", "in_bytes", "out_bytes")}
+        store = stores.get(f"{device}.window")
+        capacity = None if store is None else int(trace.manifest["stores"][store]["capacity"])
+        curve = None if store is None else occupancy(trace, store)
+        broken = fragmentation(trace, device, capacity or 0)
+        found.append(
+            {
+                "device": device,
+                "map_calls": ops["n"],
+                "operator_calls": ops["m"] + ops["k"],
+                "mapped_bytes": ops["in_bytes"],
+                "swapped_bytes": ops["out_bytes"],
+                "mapped_bytes_per_step": ops["in_bytes"] / steps if steps else None,
+                "swapped_bytes_per_step": ops["out_bytes"] / steps if steps else None,
+                "host_s": int((trace.row_end_ps - trace.rows["start_ps"])[of].sum()) / PS_PER_S,
+                "capacity_bytes": capacity,
+                "peak_bytes": None if curve is None else int(curve[1].max()),
+                "unmapping_passes": len(broken),
+                "fragmentation": float(broken.max()) if len(broken) else None,
+            }
+        )
+    return found
+
+
+def fragmentation(trace: Trace, device: str, capacity_bytes: int) -> np.ndarray:
+    """Share of the free bytes that lie outside the largest hole, after each pass that unmapped something."""
+    notes = trace.notes
+    mine = notes["kind"] == f"window.{device}"
+    free = capacity_bytes - notes["value"][mine]
+    hole = notes["extra"][mine]
+    return np.where(free > 0, 1.0 - hole / np.maximum(free, 1), 0.0)
+
+
+def occupancy(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Level of a store over time: times in ps, ascending, and the level from each on.
+
+    It is the logged one where the run kept levels (``--trace full``), else it follows from the rows and the script;
+    None where the trace has neither.
+    """
+    start = int(trace.manifest["stores"][store]["level"])
+    log = trace.tables["levels_log"]
+    mine = log["store"] == store
+    if mine.any():
+        return np.append(0, log["time_ps"][mine]), np.append(start, log["value"][mine])
+    if "script" not in trace.tables or "script_rows" not in trace.tables:
+        return None
+    times, deltas = _changes(trace, store)
+    times, where = np.unique(times, return_inverse=True)
+    summed = np.bincount(where.ravel(), deltas, len(times)).astype(np.int64)
+    return np.append(0, times), np.append(start, start + np.cumsum(summed))
+
+
+def _changes(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times and changes of a store by the rows of the run, in no order."""
+    rows, at = trace.rows, _template_rows(trace)
+    heir, first = trace.tables["script_rows"]["heir"][at[0]], at[1]
+    heir_at = positions(rows["row"], np.where(heir >= 0, first + heir, -1))
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+    for j in range(2):
+        columns = {name: trace.tables["script_rows"][f"{name}_{j}"][at[0]] for name in _STORE}
+        mine = trace.ran & (columns["store"] == store)
+        done, cut = mine & (rows["status"] == DONE), mine & (rows["status"] == CUT)
+        left = done & (heir_at >= 0) & (rows["status"][heir_at] == CUT)
+        found += [
+            (rows["start_ps"][mine], columns["store_start"][mine]),
+            (rows["end_ps"][done], columns["store_end"][done]),
+            (rows["end_ps"][cut], -columns["store_start"][cut]),
+            (rows["end_ps"][heir_at[left]], -columns["store_start"][left]),
+        ]
+    return np.concatenate([times for times, _ in found]), np.concatenate([deltas for _, deltas in found])
+
+
+_STORE = ("store", "store_start", "store_end")
+
+
+def _template_rows(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """For each row its line in ``script_rows``, and the id of its block's first row."""
+    script, lines = trace.tables["script"], trace.tables["script_rows"]
+    template = script["a"][script["kind"] == _EMIT]  # blocks are numbered in order of emission
+    if len(template) < len(trace.blocks["block"]):
+        raise InputError("the script of this trace emits fewer blocks than ran; run it again")
+    sizes = np.bincount(lines["template"])
+    offset = np.cumsum(sizes) - sizes
+    first = np.cumsum(sizes[template]) - sizes[template]
+    block = trace.rows["block"]
+    return offset[template[block]] + trace.rows["row"] - first[block], first[block]

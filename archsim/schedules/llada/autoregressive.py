@@ -1,0 +1,27 @@
+"""Autoregressive decoding as the diffusion systems' counterpart: all weights in DRAM, layers on the NPU or on the CPU.
+
+``resident_ar`` with a choice of where the layers run. How weights come into the NPU's address window is the job's
+mapping, as for every schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from archsim.registry import schedule
+from archsim.schedules.baselines import ResidentAr
+from archsim.workload.plan import Placement
+
+
+@schedule("ar_offload")
+@dataclass(frozen=True)
+class ArOffload(ResidentAr):
+    """Autoregressive decoding with the layers on the NPU or on the CPU, projection on the CPU."""
+
+    layers_on: Literal["npu", "cpu"] = field(default="npu", metadata={"doc": "device of the layers"})
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Layers where asked, projection on the CPU."""
+        return {"target": Placement(layers_on=(self.layers_on,))}
