@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from archsim.report.summary import requests
 from archsim.trace import CUT, DONE, Trace, positions
 from archsim.units import PS_PER_S, InputError
 
@@ -30,34 +29,30 @@ def window(trace: Trace) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        ``device``; ``map_calls`` (maps and unmaps by calls of their own), ``operator_calls`` (operators called or
-        prepared by the mapping thread), ``mapped_bytes`` and ``swapped_bytes`` (mapped by those operators), both with
-        ``_per_step`` (None without steps), ``host_s`` the mapping thread's time; ``capacity_bytes`` and ``peak_bytes``
-        of the windows (None where the trace holds neither levels nor a script); ``unmapping_passes`` and the largest
-        share of the free bytes outside the largest hole after one of them (None: never unmapped).
+        ``device``; ``map_calls`` (maps and unmaps by calls of their own) and ``mapped_bytes``; ``op_calls`` (operators
+        called or prepared by the mapping thread) and ``swapped_bytes`` (mapped by those); ``host_s`` the mapping
+        thread's time; ``window_bytes`` of all sessions and ``peak_bytes`` mapped (None where the trace holds neither
+        levels nor a script); ``unmapping_passes`` and ``fragmentation``, the largest share of the free bytes outside
+        the largest hole after one of them (None: never unmapped).
     """
     mine = mapping_rows(trace)
-    steps = sum(request["steps"] for request in requests(trace))
     stores = window_stores(trace)
     found = []
     for device in np.unique(trace.ops["device"][trace.ops["kind"] == "map"]).tolist():
         of = mine & np.append(trace.ops["device"] == device, False)[trace.row_op]
         ops = {name: int(trace.ops[name][trace.row_op[of]].sum()) for name in ("n", "m", "k", "in_bytes", "out_bytes")}
         store = stores.get(f"{device}.window")
-        capacity = None if store is None else int(trace.manifest["stores"][store]["capacity"])
         curve = None if store is None else occupancy(trace, store)
-        broken = fragmentation(trace, device, capacity or 0)
+        broken = fragmentation(trace, device)
         found.append(
             {
                 "device": device,
                 "map_calls": ops["n"],
-                "operator_calls": ops["m"] + ops["k"],
                 "mapped_bytes": ops["in_bytes"],
+                "op_calls": ops["m"] + ops["k"],
                 "swapped_bytes": ops["out_bytes"],
-                "mapped_bytes_per_step": ops["in_bytes"] / steps if steps else None,
-                "swapped_bytes_per_step": ops["out_bytes"] / steps if steps else None,
                 "host_s": int((trace.row_end_ps - trace.rows["start_ps"])[of].sum()) / PS_PER_S,
-                "capacity_bytes": capacity,
+                "window_bytes": None if store is None else int(trace.manifest["stores"][store]["capacity"]),
                 "peak_bytes": None if curve is None else int(curve[1].max()),
                 "unmapping_passes": len(broken),
                 "fragmentation": float(broken.max()) if len(broken) else None,
@@ -66,12 +61,11 @@ def window(trace: Trace) -> list[dict[str, Any]]:
     return found
 
 
-def fragmentation(trace: Trace, device: str, capacity_bytes: int) -> np.ndarray:
+def fragmentation(trace: Trace, device: str) -> np.ndarray:
     """Share of the free bytes that lie outside the largest hole, after each pass that unmapped something."""
     notes = trace.notes
     mine = notes["kind"] == f"window.{device}"
-    free = capacity_bytes - notes["value"][mine]
-    hole = notes["extra"][mine]
+    free, hole = notes["value"][mine], notes["extra"][mine]
     return np.where(free > 0, 1.0 - hole / np.maximum(free, 1), 0.0)
 
 

@@ -18,10 +18,10 @@ from archsim.workload.residency import DropAll, FirstTouch
 
 
 class Change(NamedTuple):
-    """What a pass left after it unmapped something: bytes mapped, and the largest hole left, of a device."""
+    """What a pass left after it unmapped something: bytes not mapped in the windows it uses, and their largest hole."""
 
     device: str
-    level_bytes: int
+    free_bytes: int
     largest_hole_bytes: int
 
 
@@ -130,7 +130,7 @@ class _Mapped(Keeper):
         """What to note about a pass."""
         if not unmapped:
             return None
-        return Change(self.ground.device.name, self.windows.level_bytes, self.windows.largest_hole_bytes)
+        return Change(self.ground.device.name, self.windows.free_bytes, self.windows.largest_hole_bytes)
 
 
 class FirstTouchKeeper(_Mapped):

@@ -57,6 +57,10 @@ class Runtime:
             first_store += len(keeper.stores)
             self._of |= dict.fromkeys(roles, keeper)
 
+    def keeper(self, role: str) -> Keeper | None:
+        """What keeps the windows that a role's passes use; None where they need none."""
+        return self._of.get(role)
+
     def plan(self, passes: Sequence[Pass]) -> tuple[Block | None, Block, list[Change]]:
         """Plan passes that run one after the other.
 
