@@ -24,7 +24,7 @@ def mapping_rows(trace: Trace) -> np.ndarray:
 
 
 def window(trace: Trace) -> list[dict[str, Any]]:
-    """What was mapped into each device's address windows.
+    """What was mapped into each device's address windows; empty where no device has any.
 
     Returns
     -------
@@ -38,11 +38,11 @@ def window(trace: Trace) -> list[dict[str, Any]]:
     mine = mapping_rows(trace)
     stores = window_stores(trace)
     found = []
-    for device in np.unique(trace.ops["device"][trace.ops["kind"] == "map"]).tolist():
+    for device in [name.removesuffix(".window") for name in stores if name.endswith(".window")]:
         of = mine & np.append(trace.ops["device"] == device, False)[trace.row_op]
         ops = {name: int(trace.ops[name][trace.row_op[of]].sum()) for name in ("n", "m", "k", "in_bytes", "out_bytes")}
-        store = stores.get(f"{device}.window")
-        curve = None if store is None else occupancy(trace, store)
+        store = stores[f"{device}.window"]
+        curve = occupancy(trace, store)
         broken = fragmentation(trace, device)
         found.append(
             {
@@ -52,7 +52,7 @@ def window(trace: Trace) -> list[dict[str, Any]]:
                 "op_calls": ops["m"] + ops["k"],
                 "swapped_bytes": ops["out_bytes"],
                 "host_s": int((trace.row_end_ps - trace.rows["start_ps"])[of].sum()) / PS_PER_S,
-                "window_bytes": None if store is None else int(trace.manifest["stores"][store]["capacity"]),
+                "window_bytes": int(trace.manifest["stores"][store]["capacity"]),
                 "peak_bytes": None if curve is None else int(curve[1].max()),
                 "unmapping_passes": len(broken),
                 "fragmentation": float(broken.max()) if len(broken) else None,
@@ -74,6 +74,11 @@ def occupancy(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray] | None:
 
     It is the logged one where the run kept levels (``--trace full``), else it follows from the rows and the script;
     None where the trace has neither.
+
+    Raises
+    ------
+    InputError
+        When the script is damaged.
     """
     start = int(trace.manifest["stores"][store]["level"])
     log = trace.tables["levels_log"]
@@ -82,7 +87,10 @@ def occupancy(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray] | None:
         return np.append(0, log["time_ps"][mine]), np.append(start, log["value"][mine])
     if "script" not in trace.tables or "script_rows" not in trace.tables:
         return None
-    times, deltas = _changes(trace, store)
+    try:
+        times, deltas = _changes(trace, store)
+    except (KeyError, IndexError, ValueError) as error:
+        raise InputError(f"the script of this trace cannot be read ({error}); run it again") from None
     times, where = np.unique(times, return_inverse=True)
     summed = np.bincount(where.ravel(), deltas, len(times)).astype(np.int64)
     return np.append(0, times), np.append(start, start + np.cumsum(summed))
@@ -115,8 +123,6 @@ def _template_rows(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """For each row its line in ``script_rows``, and the id of its block's first row."""
     script, lines = trace.tables["script"], trace.tables["script_rows"]
     template = script["a"][script["kind"] == _EMIT]  # blocks are numbered in order of emission
-    if len(template) < len(trace.blocks["block"]):
-        raise InputError("the script of this trace emits fewer blocks than ran; run it again")
     sizes = np.bincount(lines["template"])
     offset = np.cumsum(sizes) - sizes
     first = np.cumsum(sizes[template]) - sizes[template]
