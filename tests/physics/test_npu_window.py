@@ -296,3 +296,14 @@ def test_decoding_in_ggml_s_batches_is_not_slowed_by_the_window(target):
     sets = ("system.npu.map_ps_per_gib=443.5 ms",)
     wrong = run(load(system="oneplus_12", schedule="resident_ar", job=job, sets=sets), trace="off").summary
     assert wrong["decode_tokens_per_s"] < 1
+
+
+@pytest.mark.parametrize(
+    ("model", "sessions", "fits"),
+    [("qwen3-4b", 1, True), ("llama-3.1-8b", 1, False), ("llama-3.1-8b", 2, True), ("qwen3-14b", 2, False),
+     ("qwen3-14b", 4, True)],
+)  # fmt: skip
+def test_as_many_sessions_as_practice_says(model, sessions, fits):
+    """Below 4 B quantised weights fit one session, 8 B need two, 20 B four (llama.cpp, docs/backend/snapdragon)."""
+    one = warm_pass(model, DropAll(sessions=sessions))
+    assert (one.map_bytes == 0) == fits

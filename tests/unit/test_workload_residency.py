@@ -115,16 +115,17 @@ def test_the_resident_set_is_mapped_once_before_the_first_pass():
 def test_the_operators_own_calls_move_to_the_host():
     plain, made = runtime(Unmapped()), runtime(Resident())
     asked = Pass("target", "decode", 1, 61)
-    call_ps = plain.planner.system.devices["npu"].spec.dispatch_ps
     before, after = plain.plan([asked])[1], made.plan([asked])[1]
     moved = before.lead[:-1] - after.lead[: before.rows - 1]
-    assert sorted(np.unique(moved).tolist()) == [0, call_ps]
+    still, call_ps = np.unique(moved).tolist()
+    assert still == 0
+    assert 11e6 <= call_ps <= 35e6  # a call of 11-35 us (llama.cpp #18139), the same for all
     assert (moved > 0).sum() == 15 * 30
 
 
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_every_mapping_runs_and_replays(name, tmp_path):
-    window_mb = {"drop_all": 96, "resident": 120, "resident_tail": 120}.get(name, 48)
+    window_mb = {"drop": 96, "resident": 120}.get(name.partition("_")[0], 48)
     sets = (f"system.npu.window_bytes={window_mb} MB", *SMALL[1:])
     result = run(load(system="oneplus_12", schedule="resident_ar", job={**JOB, "mapping": name}, sets=sets),
                  output=tmp_path / "run")  # fmt: skip
