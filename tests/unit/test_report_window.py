@@ -17,17 +17,18 @@ from archsim.units import InputError
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:25", "tokens": 5}
 
 
-def traced(mapping, window_mb):
+def traced(mapping, window_mb, folder, trace="tasks"):
     sets = (f"system.npu.window_bytes={window_mb} MB", "system.npu.max_buffer_bytes=8 MiB",
             "system.npu.window_sessions=1")  # fmt: skip
     resolved = load(system="oneplus_12", schedule="resident_ar", job={**JOB, "mapping": mapping}, sets=sets)
-    return run(resolved, trace="off").trace
+    return run(resolved, trace=trace, output=folder / mapping).trace
 
 
 @pytest.fixture(scope="module")
-def traces():
+def traces(tmp_path_factory):
     sizes = {"per_operator": 48, "drop_all": 96, "resident": 120, "first_touch_lru": 48, "none": 48}
-    return {name: traced(name, size) for name, size in sizes.items()}
+    folder = tmp_path_factory.mktemp("runs")
+    return {name: traced(name, size, folder) for name, size in sizes.items()}
 
 
 def steps(curve):
@@ -38,16 +39,9 @@ def steps(curve):
     return times[kept].tolist(), levels[kept].tolist()
 
 
-def full(mapping, window_mb, tmp_path):
-    sets = (f"system.npu.window_bytes={window_mb} MB", "system.npu.max_buffer_bytes=8 MiB",
-            "system.npu.window_sessions=1")  # fmt: skip
-    resolved = load(system="oneplus_12", schedule="resident_ar", job={**JOB, "mapping": mapping}, sets=sets)
-    return run(resolved, trace="full", output=tmp_path / "run").trace
-
-
 @pytest.mark.parametrize(("mapping", "window_mb"), [("per_operator", 48), ("drop_all", 96), ("resident", 120)])
 def test_occupancy_from_the_script_equals_the_logged_levels(mapping, window_mb, tmp_path):
-    trace = full(mapping, window_mb, tmp_path)
+    trace = traced(mapping, window_mb, tmp_path, trace="full")
     bare = Trace({name: table for name, table in trace.tables.items() if name != "levels_log"}, trace.manifest)
     stores = window_stores(trace)
     assert "npu.window" in stores
