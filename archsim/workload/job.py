@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from archsim import units
 from archsim.config import InputError, JobSpec
+from archsim.device import OpKind, Ops
 from archsim.engine.sim import Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Planner, chain
+from archsim.workload.plan import Pass, Planner, chain, row_block
 from archsim.workload.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -66,7 +67,12 @@ class Job:
             if place.streams
         ]
         ids = {ring["name"].partition(".")[2]: len(system.stores) + i for i, ring in enumerate(self.rings)}
-        self.planner = Planner(system, self.models, self.placements, ids)
+        landed = {role: len(system.stores) + len(ids) + i for i, role in enumerate(ids)}
+        self.rings += [
+            {"name": f"landed.{role}", "capacity": self.models[role].layers, "unit": "layers", "level": 0}
+            for role in landed
+        ]
+        self.planner = Planner(system, self.models, self.placements, ids, landed)
         rows = self.longest()
         kv_bytes = {role: rows * self.models[role].kv_token_bytes for role in self.placements}
         self.runtime = Runtime(self.planner, kv_bytes)
@@ -178,6 +184,11 @@ class Job:
         """KV rows of the target: prompt and committed tokens, all but the last, which the next pass brings."""
         return self.prompt + self.position - 1
 
+    @property
+    def spilled(self) -> int:
+        """KV rows of the target that live in flash."""
+        return self.prompt if self.spec.kv_tier == "flash" else 0
+
     def emit(self, role: str, phase: str, *, rows: int = 1, steps: int = 1, after: Any = None) -> Handle:
         """Emit the passes of :meth:`passes` for the current position, one after the other."""
         return self.emit_passes(self.passes(role, phase, rows=rows, steps=steps), after=after)
@@ -197,11 +208,33 @@ class Job:
         assert self.sim is not None
         role = passes[0].role
         label = label or f"{role}.{passes[0].phase}"
-        prelude = self.runtime.prelude(role)
+        prelude = self.runtime.prelude(role, passes[0].batched)
         if prelude is not None:
             after = self.sim.emit(prelude, after=after, request=self.request, label=label)
         block = chain([self.planner.block(one) for one in passes])
         return self.sim.emit(block, after=after, request=self.request, label=label)
+
+    def emit_ops(self, label: str, phase: str, ops: Mapping[str, Ops], *, after: Any = None) -> Handle:
+        """Emit operators that belong to no pass (bookkeeping, copies, small products) on the CPU, in a chain.
+
+        Parameters
+        ----------
+        label : str
+            ``<role>.<phase>`` as the trace names the block.
+        phase : str
+            Phase that their time is counted for.
+        ops : mapping of str to Ops
+            Operators of length 1 by name.
+        after : Handle or sequence of Handle, optional
+            What the block waits for.
+        """
+        assert self.sim is not None
+        role = label.partition(".")[0]
+        rows = []
+        for name, op in ops.items():
+            device = self.system.having(OpKind(int(op.kind[0])), "cpu")
+            rows.append(row_block(self.planner.ops.lower(device, role, phase, name, op)))
+        return self.sim.emit(chain(rows), after=after, request=self.request, label=label)
 
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
         """Passes of a role at the current position.
@@ -224,8 +257,7 @@ class Job:
             first = Pass(role, "draft", fresh, self.cached - fresh + 1, projected=1)
             rest = [Pass(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)]
             return [first, *rest]
-        spilled = self.prompt if role == "target" and self.spec.kv_tier == "flash" else 0
-        return [Pass(role, phase, rows, self.cached, spilled=spilled)]
+        return [Pass(role, phase, rows, self.cached, spilled=self.spilled if role == "target" else 0)]
 
     def _fresh_rows(self, role: str) -> int:
         """Rows a draft must take in before it can draft: all committed ones for a head on target features.

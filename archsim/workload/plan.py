@@ -29,14 +29,16 @@ class Placement:
     """Where the parts of one model live and run.
 
     `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
-    an operator gets it. `ring` is the number of layer buffers that a reader of flash may fill ahead, `pinned` the
-    number of layers, from the first, that DRAM holds (set from the job's DRAM budget).
+    an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer buffers
+    that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set from the
+    job's DRAM budget).
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
     head_in: Literal["dram", "flash"] = "dram"
     layers_on: tuple[str, ...] = ("npu", "gpu", "cpu")
     head_on: tuple[str, ...] = ("cpu",)
+    batch_on: tuple[str, ...] = ()
     ring: int = 6
     pinned: int = 0
 
@@ -72,6 +74,11 @@ class Pass:
         Cached rows that live in flash: every layer reads them back before its attention.
     first, last : int
         Layers ``first <= layer < last``; the look-up belongs to the first layer, the tail to the last.
+    reads : str
+        ``own``: the block reads the flash-resident layers that it runs. ``ahead``: it is these reads alone, which may
+        run while a policy decides. ``landed``: it waits, layer by layer, for the reads of an ``ahead`` block.
+    batched : bool
+        Whether it runs where the placement's ``batch_on`` says.
     """
 
     role: str
@@ -84,6 +91,8 @@ class Pass:
     spilled: int = 0
     first: int = 0
     last: int | None = None
+    reads: Literal["own", "ahead", "landed"] = "own"
+    batched: bool = False
 
 
 _SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
@@ -97,6 +106,7 @@ class _Rows:
         self.pieces: list[Lowered] = []
         self.edges: list[tuple[int, int]] = []
         self.takes: list[tuple[int, int, int]] = []  # row that takes, row that gives, store
+        self.levels: list[tuple[int, int, int, int, int]] = []  # row, slot, store, change at start and at end
         self.count = 0
 
     def add(self, lowered: Lowered) -> tuple[int, int]:
@@ -117,6 +127,8 @@ class _Rows:
         for taker, giver, index in self.takes:
             store[taker, 0] = store[giver, 0] = index
             start[taker, 0], end[giver, 0], heir[taker] = 1, -1, giver
+        for row, slot, index, at_start, at_end in self.levels:
+            store[row, slot], start[row, slot], end[row, slot] = index, at_start, at_end
         edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
         sinks = np.setdiff1d(np.arange(n), edges[:, 0])
         edges = np.concatenate([edges, np.stack([sinks, np.full(len(sinks), n)], axis=1)])
@@ -192,12 +204,15 @@ class Planner:
         Placement by role.
     rings : Mapping[str, int]
         Store id of each streamed role's ring of layer buffers.
+    landed : Mapping[str, int]
+        Store id of each streamed role's count of layers read and not yet begun.
     """
 
     system: System
     models: Mapping[str, ModelSpec]
     placements: Mapping[str, Placement]
     rings: Mapping[str, int]
+    landed: Mapping[str, int] = field(default_factory=dict)
     ops: OpTable = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,12 +229,12 @@ class Planner:
         """
         key = replace(asked, kv=0)
         if key not in self._templates:
-            self._templates[key] = self._plan(asked)
+            self._templates[key] = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)
         block, attention = self._templates[key]
         if not len(attention):
             return block
         names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
-        lowered = self._lower(asked.role, "attn.attention", _pick(ops, names.index("attn.attention")), layer=0)
+        lowered = self._lower(asked, "attn.attention", _pick(ops, names.index("attn.attention")), layer=0)
         layers, rest = divmod(len(attention), len(lowered.op))
         if rest or layers != (asked.last or self.models[asked.role].layers) - asked.first:
             return self._plan(asked)[0]  # the device splits attention of this length into more or fewer rows
@@ -239,7 +254,8 @@ class Planner:
         graph = pass_graph(model, asked.phase, first=asked.first, last=last, embed=asked.first == 0, tail=tail)
         names, ops = self._sizes(graph, asked)
         rows, places, attention = _Rows(), {}, []
-        reads = dict.fromkeys(range(max(place.pinned, asked.first), last)) if place.layers_in == "flash" else {}
+        streamed = self._streamed(asked)
+        reads = dict.fromkeys(streamed if asked.reads == "own" else ())
         head_bytes = _shares(model.head_bytes, model.layer_bytes) if tail and place.head_in == "flash" else []
         for i, name in enumerate(names):
             layer = graph.nodes[name]["layer"]
@@ -247,20 +263,41 @@ class Planner:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
             operator = _pick(ops, i)
             if ops.kind[i] == OpKind.PROJECTION and head_bytes:
-                places[name] = self._streamed_head(rows, asked.role, name, operator, head_bytes)
+                places[name] = self._streamed_head(rows, asked, name, operator, head_bytes)
                 continue
             if ops.kind[i] == OpKind.ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
                 inputs = [places[node][1] for node in graph.predecessors(f"layer{layer}.attn.norm")]
                 rows.edges += [(row, read[0]) for row in inputs]
                 rows.edges.append((read[1], rows.count))
-            places[name] = rows.add(self._lower(asked.role, name.rpartition(f"layer{layer}.")[2], operator, layer))
+            places[name] = rows.add(self._lower(asked, name.rpartition(f"layer{layer}.")[2], operator, layer))
             if ops.kind[i] == OpKind.ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
         rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
         for layer, read in reads.items():
             self._feed(rows, asked.role, graph, layer, read, places)
+        if asked.reads == "landed":
+            own = layer_graph(model, asked.phase).graph
+            for layer in streamed:
+                begin, end = places[f"layer{layer}.{own['inputs'][0]}"][0], places[f"layer{layer}.{own['output']}"][1]
+                rows.levels.append((begin, 0, self.landed[asked.role], -1, 0))
+                rows.levels.append((end, 0, self.rings[asked.role], 0, -1))
         return rows.block(), np.array(attention, dtype=np.int64)
+
+    def _streamed(self, asked: Pass) -> range:
+        """Layers of a pass that are read from flash."""
+        place, layers = self.placements[asked.role], self.models[asked.role].layers
+        last = layers if asked.last is None else asked.last
+        return range(max(place.pinned, asked.first) if place.layers_in == "flash" else last, last)
+
+    def _plan_reads(self, asked: Pass) -> tuple[Block, np.ndarray]:
+        """Block of a pass's reads alone: each takes a slot of the ring, and counts as landed when it ends."""
+        rows, size = _Rows(), self.models[asked.role].layer_bytes
+        for _ in self._streamed(asked):
+            first, last = rows.add(self._read(asked.role, "layer.load", size))
+            rows.levels.append((first, 0, self.rings[asked.role], 1, 0))
+            rows.levels.append((last, 1, self.landed[asked.role], 0, 1))
+        return rows.block(), np.empty(0, dtype=np.int64)
 
     def _feed(
         self,
@@ -276,33 +313,40 @@ class Planner:
         rows.edges += [(read[1], places[f"layer{layer}.{name}"][0]) for name in own["inputs"]]
         rows.takes.append((read[0], places[f"layer{layer}.{own['output']}"][1], self.rings[role]))
 
-    def _streamed_head(self, rows: _Rows, role: str, name: str, operator: Ops, sizes: Sequence[int]) -> tuple[int, int]:
+    def _streamed_head(
+        self, rows: _Rows, asked: Pass, name: str, operator: Ops, sizes: Sequence[int]
+    ) -> tuple[int, int]:
         """Projection in column parts, each behind the read that brings its weights."""
-        reads = [rows.add(self._read(role, "head.load", size)) for size in sizes]
+        reads = [rows.add(self._read(asked.role, "head.load", size)) for size in sizes]
         parts = operator._replace(parts=np.array([len(sizes)], dtype=np.int64))
-        first, last = rows.add(self._lower(role, name, parts, layer=-1))
+        first, last = rows.add(self._lower(asked, name, parts, layer=-1))
         for i, read in enumerate(reads):
             row = first + i * (last + 1 - first) // len(sizes)
             rows.edges.append((read[1], row))
-            rows.takes.append((read[0], row, self.rings[role]))
+            rows.takes.append((read[0], row, self.rings[asked.role]))
         return first, last
 
     def _read(self, role: str, name: str, size: int) -> Lowered:
         ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
         return self.ops.lower(self.system.having(OpKind.LOAD), role, "io", name, ops)
 
-    def _lower(self, role: str, name: str, ops: Ops, layer: int) -> Lowered:
-        kind = OpKind(int(ops.kind[0]))
+    def _lower(self, asked: Pass, name: str, ops: Ops, layer: int) -> Lowered:
+        role, kind = asked.role, OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
         phase = "draft" if role == "draft" else "projection" if head else "compute"
-        return self.ops.lower(self.device(role, kind, head), role, phase, name, ops)
+        device = self.device(role, kind, head, asked.batched)
+        if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
+            ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
+        return self.ops.lower(device, role, phase, name, ops)
 
-    def device(self, role: str, kind: OpKind, head: bool = False) -> Device:
+    def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
         """Device that runs operators of `kind` for a role, by its placement; look-ups and sampling are the host's."""
-        if kind in (OpKind.EMBED, OpKind.SAMPLE):
-            return self.system.having(kind, "cpu", *self.placements[role].layers_on)
         place = self.placements[role]
-        return self.system.having(kind, *(place.head_on if head else place.layers_on))
+        if kind in (OpKind.EMBED, OpKind.SAMPLE):
+            return self.system.having(kind, "cpu", *place.layers_on)
+        if head:
+            return self.system.having(kind, *place.head_on)
+        return self.system.having(kind, *(place.batch_on if batched and place.batch_on else place.layers_on))
 
 
 def _pick(ops: Ops, index: int) -> Ops:

@@ -31,26 +31,28 @@ class Runtime:
 
     def __init__(self, planner: Planner, kv_bytes: Mapping[str, int]) -> None:
         self.planner = planner
-        self._windows: dict[str, Device] = {}
-        self._buffers: dict[str, dict[str, int]] = {}
-        for role in planner.placements:
-            device = planner.device(role, OpKind.MATMUL)
-            if OpKind.MAP in device.ops:
-                self._windows[role] = device
-                own_head = planner.device(role, OpKind.PROJECTION, head=True) is device
-                self._buffers[role] = _buffers(planner.models[role], planner.placements[role], kv_bytes[role], own_head)
+        self._windows: dict[tuple[str, bool], Device] = {}
+        self._buffers: dict[tuple[str, bool], dict[str, int]] = {}
+        for role, place in planner.placements.items():
+            for batched in (False, True) if place.batch_on else (False,):
+                device = planner.device(role, OpKind.MATMUL, False, batched)
+                if OpKind.MAP in device.ops:
+                    self._windows[role, batched] = device
+                    own_head = planner.device(role, OpKind.PROJECTION, True, batched) is device
+                    self._buffers[role, batched] = _buffers(planner.models[role], place, kv_bytes[role], own_head)
         self.mapped: dict[str, dict[str, int]] = {device.name: {} for device in self._windows.values()}
         self._preludes: dict[tuple[Any, ...], Block] = {}
 
-    def prelude(self, role: str) -> Block | None:
-        """Rows to run before the next pass of `role`: None when all its buffers are mapped."""
-        device = self._windows.get(role)
+    def prelude(self, role: str, batched: bool = False) -> Block | None:
+        """Rows to run before the next (batched) pass of `role`: None when all its buffers are mapped."""
+        batched = batched and bool(self.planner.placements[role].batch_on)
+        device = self._windows.get((role, batched))
         if device is None:
             return None
         mapped = self.mapped[device.name]
         room = device.window_bytes - sum(mapped.values())
         calls = size = kept = 0
-        for name, length in self._buffers[role].items():
+        for name, length in self._buffers[role, batched].items():
             if length > device.window_bytes:
                 raise InputError(
                     f"{role}: buffer {name} of {show(length, 'B')} does not fit the address window of {device.name}, "
