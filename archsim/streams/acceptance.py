@@ -24,11 +24,15 @@ class Acceptance(NamedTuple):
 
 
 class Table(NamedTuple):
-    """``tasks``: name to (prompt tokens, source); ``pairs``: (target, draft) to cells by task; ``diffusion`` models."""
+    """``tasks``: name to (prompt tokens, source); ``pairs``: (target, draft) to cells by task; ``diffusion`` models.
+
+    ``tails``: (target, draft) to the name of the tail that its streams have where it is not the default.
+    """
 
     tasks: Mapping[str, tuple[int, str]]
     pairs: Mapping[tuple[str, str], Mapping[str, Acceptance]]
     diffusion: tuple[str, ...]
+    tails: Mapping[tuple[str, str], str]
 
 
 @cache
@@ -44,7 +48,8 @@ def table() -> Table:
         }
         for pair in data["pairs"]
     }
-    return Table(tasks, pairs, tuple(data["diffusion"]))
+    tails = {(pair["target"], pair["draft"]): pair["tail"] for pair in data["pairs"] if "tail" in pair}
+    return Table(tasks, pairs, tuple(data["diffusion"]), tails)
 
 
 def default_draft(target: str) -> str:

@@ -117,7 +117,8 @@ def _synthetic(text: str, seed: int, given: dict[str, Any]) -> SyntheticStream:
             "speculative schedules only; name a speculative target such as llama-3.1-8b"
         )
     prompt, _ = prompt_tokens(task)
-    shape = {key: given[key] for key in _SHAPE if key in given}
+    tail = table().tails.get((target, draft))
+    shape = ({} if tail is None else {"tail": tail}) | {key: given[key] for key in _SHAPE if key in given}
     source = "given as acceptance"
     if "acceptance" not in shape:
         cell = acceptance(target, draft, task)

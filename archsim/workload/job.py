@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from archsim import units
 from archsim.config import InputError, JobSpec
-from archsim.device import OpKind, Ops
-from archsim.engine.sim import Handle, Sim
+from archsim.device import Device, OpKind, Ops
+from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Pass, Planner, chain, row_block
@@ -87,6 +87,7 @@ class Job:
         self.fresh: dict[str, int] = {}
         self.ended_early = 0
         self._progress: Any = None
+        self._bookkeeping: dict[tuple[int, ...], Block] = {}
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
@@ -115,6 +116,7 @@ class Job:
             weights = model.total_bytes - (model.layers - place.pinned) * model.layer_bytes
             if place.head_in == "flash":
                 weights -= model.head_bytes
+                dram[f"{role} projection buffer"] = model.head_bytes
             dram[f"{role} weights"] = weights
             if place.streams:
                 dram[f"{role} ring of {place.ring} layer buffers"] = place.ring * model.layer_bytes
@@ -215,7 +217,7 @@ class Job:
         return self.sim.emit(block, after=after, request=self.request, label=label)
 
     def emit_ops(self, label: str, phase: str, ops: Mapping[str, Ops], *, after: Any = None) -> Handle:
-        """Emit operators that belong to no pass (bookkeeping, copies, small products) on the CPU, in a chain.
+        """Emit operators that belong to no pass (bookkeeping, copies, small products, reads) on the CPU or from flash, in a chain.
 
         Parameters
         ----------
@@ -230,11 +232,18 @@ class Job:
         """
         assert self.sim is not None
         role = label.partition(".")[0]
-        rows = []
-        for name, op in ops.items():
-            device = self.system.having(OpKind(int(op.kind[0])), "cpu")
-            rows.append(row_block(self.planner.ops.lower(device, role, phase, name, op)))
-        return self.sim.emit(chain(rows), after=after, request=self.request, label=label)
+        lowered = [
+            self.planner.ops.lower(self._host(OpKind(int(op.kind[0]))), role, phase, name, op)
+            for name, op in ops.items()
+        ]
+        key = tuple(int(one.op[0]) for one in lowered)
+        if key not in self._bookkeeping:
+            self._bookkeeping[key] = chain([row_block(one) for one in lowered])
+        return self.sim.emit(self._bookkeeping[key], after=after, request=self.request, label=label)
+
+    def _host(self, kind: OpKind) -> Device:
+        """Device for an operator that belongs to no pass: storage for reads, else the CPU."""
+        return self.system.having(kind) if kind == OpKind.LOAD else self.system.having(kind, "cpu")
 
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
         """Passes of a role at the current position.

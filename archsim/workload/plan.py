@@ -256,14 +256,14 @@ class Planner:
         rows, places, attention = _Rows(), {}, []
         streamed = self._streamed(asked)
         reads = dict.fromkeys(streamed if asked.reads == "own" else ())
-        head_bytes = _shares(model.head_bytes, model.layer_bytes) if tail and place.head_in == "flash" else []
+        streamed_head = tail and place.head_in == "flash"
         for i, name in enumerate(names):
             layer = graph.nodes[name]["layer"]
             if reads.get(layer, ()) is None:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
             operator = _pick(ops, i)
-            if ops.kind[i] == OpKind.PROJECTION and head_bytes:
-                places[name] = self._streamed_head(rows, asked, name, operator, head_bytes)
+            if ops.kind[i] == OpKind.PROJECTION and streamed_head:
+                places[name] = self._streamed_head(rows, asked, name, operator)
                 continue
             if ops.kind[i] == OpKind.ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
@@ -313,17 +313,14 @@ class Planner:
         rows.edges += [(read[1], places[f"layer{layer}.{name}"][0]) for name in own["inputs"]]
         rows.takes.append((read[0], places[f"layer{layer}.{own['output']}"][1], self.rings[role]))
 
-    def _streamed_head(
-        self, rows: _Rows, asked: Pass, name: str, operator: Ops, sizes: Sequence[int]
-    ) -> tuple[int, int]:
-        """Projection in column parts, each behind the read that brings its weights."""
-        reads = [rows.add(self._read(asked.role, "head.load", size)) for size in sizes]
-        parts = operator._replace(parts=np.array([len(sizes)], dtype=np.int64))
-        first, last = rows.add(self._lower(asked, name, parts, layer=-1))
-        for i, read in enumerate(reads):
-            row = first + i * (last + 1 - first) // len(sizes)
-            rows.edges.append((read[1], row))
-            rows.takes.append((read[0], row, self.rings[asked.role]))
+    def _streamed_head(self, rows: _Rows, asked: Pass, name: str, operator: Ops) -> tuple[int, int]:
+        """Projection behind the read of its weights, which have a buffer of their own.
+
+        It is one operator of the NPU's graph, so it begins when all of them are there.
+        """
+        read = rows.add(self._read(asked.role, "head.load", self.models[asked.role].head_bytes))
+        first, last = rows.add(self._lower(asked, name, operator, layer=-1))
+        rows.edges.append((read[1], first))
         return first, last
 
     def _read(self, role: str, name: str, size: int) -> Lowered:
@@ -352,8 +349,3 @@ class Planner:
 def _pick(ops: Ops, index: int) -> Ops:
     return Ops(*(column[index : index + 1] for column in ops))
 
-
-def _shares(total: int, largest: int) -> list[int]:
-    """Split a whole number into nearly equal ones of at most `largest`."""
-    parts = -(-total // largest)
-    return [total * (i + 1) // parts - total * i // parts for i in range(parts)]

@@ -34,6 +34,7 @@ class Execution(NamedTuple):
     draft_shapes: tuple[int, ...]
     exit_layer: int
     projection: str
+    head_rows: int
     leaf_instructions: int
     node_instructions: int
     merge_instructions: int
@@ -55,6 +56,24 @@ def tree_pass(
         last=last,
         reads=reads,
     )
+
+
+def emit_prefill(job: Job, rows: int, after: Handle | None = None) -> Handle:
+    """Emit the target's prefill in passes of at most `rows` prompt rows, each of which streams the weights (0: one)."""
+    size = rows or job.prompt
+    parts = [(begin, min(size, job.prompt - begin)) for begin in range(0, job.prompt, size)]
+    last = parts[-1][0]
+    passes = [Pass("target", "prefill", m, begin, projected=int(begin == last)) for begin, m in parts]
+    return job.emit_passes(passes, after=after)
+
+
+def emit_cold_start(job: Job) -> Handle:
+    """Emit the reads of what DRAM holds of the models from the start: nothing is in memory before."""
+    ops = {}
+    for what, size in job.footprint["dram"].items():
+        if what.endswith(" weights") and size:
+            ops[f"cold.{what}"] = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
+    return job.emit_ops("target.load", "io", ops)
 
 
 def emit_draft(job: Job, batch: Sequence[int], *, fresh: int, done: int, shapes: Sequence[int] | None) -> Handle:
@@ -122,10 +141,10 @@ def predictor_ops(job: Job, run: Execution, scored: int, nodes: int, kept: int) 
 def project_passes(job: Job, run: Execution, visited: int) -> list[Pass]:
     """Projection of the visited rows, one after the other: each is sampled before the next is known.
 
-    On the NPU a row runs in the smallest fixed shape, whose rows are all computed.
+    On the NPU a row runs in a graph of fixed shape, whose rows are all computed.
     """
     layers = job.models["target"].layers
-    rows = 1 if run.projection == "cpu_on_demand" else run.upper_shapes[0]
+    rows = 1 if run.projection == "cpu_on_demand" else run.head_rows
     one = Pass("target", "verify", rows, job.cached, projected=rows, first=layers, last=layers, depths=(rows,) * rows)
     return [one] * visited
 

@@ -144,7 +144,7 @@ class OptTree(Growth):
     """
 
     size: int = 31
-    least_growth: float = 0.5
+    least_growth: float = 0.1
     expected: float = 1.0
     level: list[Choice] = field(default_factory=list)
     _seen: list[Choice] = field(default_factory=list)
@@ -185,15 +185,25 @@ class OptTree(Growth):
 
 @dataclass
 class Confidence(Growth):
-    """The branch of largest cumulative confidence grows until that falls below `least` (EdgeLLM, after LLMCad)."""
+    """The branch of largest cumulative confidence grows until that falls below `least` (EdgeLLM, after LLMCad).
+
+    All candidates of an expanded node enter the tree; the most confident leaf is expanded next.
+    """
 
     least: float = 0.01
+    open_nodes: list[int] = field(default_factory=list)
 
     def round(self) -> list[int]:
         """One node."""
-        if not self.frontier or self.tree.rows >= self.max_rows:
+        tree = self.tree
+        for choice in sorted(self.frontier, reverse=True):
+            if tree.rows < self.max_rows:
+                self.open_nodes.append(self.take(choice, False))
+        self.frontier.clear()
+        best = max(self.open_nodes, key=lambda node: (tree.reach[node], -node), default=ROOT)
+        full = tree.rows >= self.max_rows or not self.expandable(tree.depth[best])
+        if best == ROOT or full or tree.reach[best] < self.least:
             return []
-        best = max(self.frontier)
-        if best.reach < self.least or not self.expandable(self.tree.depth[best.parent] + 1):
-            return []
-        return [self.take(best, True)]
+        self.open_nodes.remove(best)
+        self.expansions += 1
+        return [best]

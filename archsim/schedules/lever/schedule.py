@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from archsim.device import OpKind
 from archsim.registry import schedule
 from archsim.schedules.lever.execution import (
     Execution,
     branch_ops,
+    emit_cold_start,
     emit_draft,
+    emit_prefill,
     merge_ops,
     padded,
     predictor_ops,
@@ -89,6 +92,7 @@ class Lever(Schedule):
     projection: Literal["cpu_on_demand", "npu_on_demand", "npu_eager"] = knob(
         "cpu_on_demand", "rows of the accepted path on the CPU, the same on the NPU, or all rows on the NPU"
     )
+    head_rows: int = knob(4, "rows of the fixed-shape graph of projection npu_on_demand; assumed", 1, 256)
     ring: int = knob(
         6, "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6", 1, 1024
     )
@@ -96,6 +100,8 @@ class Lever(Schedule):
     leaf_instructions: int = knob(500_000, "bookkeeping of a leaf's temporary sequence; assumed", 0, 10**9)
     node_instructions: int = knob(2_000, "policy and mask, per node; assumed", 0, 10**7)
     merge_instructions: int = knob(2_000_000, "merge of the accepted path; assumed", 0, 10**9)
+    prefill_rows: int = knob(0, "prompt rows per prefill pass, each of which streams the weights; 0: all in one", 0, 65536)
+    cold_start: bool = knob(False, "what DRAM holds of both models is read from flash after the first request arrives")
     penalty: float = knob(0.10, "added to the nearest latency for a shape never seen; assumed", 0.0, 10.0)
 
     def placements(self) -> Mapping[str, Placement]:
@@ -140,6 +146,7 @@ class Decoding:
             tuple(sorted(knobs.draft_shapes)),
             exit_layer if knobs.pruning else layers,
             knobs.projection,
+            knobs.head_rows,
             knobs.leaf_instructions,
             knobs.node_instructions,
             knobs.merge_instructions,
@@ -191,8 +198,8 @@ class Decoding:
         device = job.planner.system.having
         total = 0.0
         for name, op in branch_ops(job, self.run, tree).items():
-            kind = _kind(op)
-            lowered = job.planner.ops.lower(device(kind, "cpu"), "target", "bookkeeping", name, op)
+            cpu = device(OpKind(int(op.kind[0])), "cpu")
+            lowered = job.planner.ops.lower(cpu, "target", "bookkeeping", name, op)
             total += float((lowered.lead + lowered.work // np.maximum(lowered.cap, 1)).sum())
         return total
 
@@ -203,7 +210,8 @@ class Decoding:
         job = self.job
         seeded = False
         for request in job.requests():
-            prefilled = job.emit("target", "prefill")
+            loaded = emit_cold_start(job) if self.knobs.cold_start and request == 0 else None
+            prefilled = emit_prefill(job, self.knobs.prefill_rows, after=loaded)
             last = job.emit("draft", "prefill", after=prefilled)
             yield last
             job.commit()
@@ -379,9 +387,3 @@ class Decoding:
             found = tree.found[node]
             if found is not None and len(found.probs):
                 self.reliability.learn(found.target_rank > 0, float(found.probs.sum()))
-
-
-def _kind(ops: Any) -> Any:
-    from archsim.device import OpKind
-
-    return OpKind(int(ops.kind[0]))
