@@ -97,6 +97,7 @@ class Pass:
 
 _SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
 _COPIED = (*_SCALARS, "pool", "coef")
+_RECENT = 1024  # planned blocks kept; a verification's is about 100 kB
 
 
 class _Rows:
@@ -218,6 +219,7 @@ class Planner:
     def __post_init__(self) -> None:
         self.ops = OpTable(self.system)
         self._templates: dict[Pass, tuple[Block, np.ndarray]] = {}
+        self._recent: dict[Pass, Block] = {}
 
     def block(self, asked: Pass) -> Block:
         """Plan one pass; the columns are not to be changed in place.
@@ -227,6 +229,15 @@ class Planner:
         InputError
             When no device of the machine runs one of its operators.
         """
+        block = self._recent.get(asked)
+        if block is None:
+            block = self._block(asked)
+            if len(self._recent) >= _RECENT:
+                del self._recent[next(iter(self._recent))]
+            self._recent[asked] = block
+        return block
+
+    def _block(self, asked: Pass) -> Block:
         key = replace(asked, kv=0)
         if key not in self._templates:
             self._templates[key] = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)

@@ -73,7 +73,7 @@ class Lever(Schedule):
     lower_shapes: tuple[int, ...] = knob((16, 32), "fixed shapes below the exit layer; assumed, of table 2", 1, 256)
     upper_shapes: tuple[int, ...] = knob((8, 16, 32), "fixed shapes above the exit layer; assumed", 1, 256)
     pruning: bool = knob(True, "drop rows at the exit layer")
-    exit_depth: float = knob(0.55, "exit layer over layers; chosen on 12.2 % of verification (Fig 12)", 0.05, 0.95)
+    exit_depth: float = knob(0.5, "exit layer over layers; chosen on 12.2 % of verification (Fig 12)", 0.05, 0.95)
     theta_small: float = knob(0.1, "threshold for trees of up to 16 rows; assumed, near 48 % of rows kept", 0.0, 1.0)
     theta_large: float = knob(0.1, "threshold for larger trees; assumed, near 48 % of rows kept", 0.0, 1.0)
     theta_most: float = knob(
