@@ -111,7 +111,7 @@ def eager_rows() -> Iterator[Row]:
         found = measure(case)
         whole = found["compute_s"] + found["projection_s"]
         lost = found["projection_s"] * (1 - found["length"] / rows)
-        fitted = (target, rows) == (L8, 32)
+        fitted = (target, rows) == (Q8, 16)
         name = f"lever.table2.{SHORT[target]}.{rows}"
         yield Row(
             f"{name}.verify", f"{PAPER}, table 2", "ms", verify, 1e3 * whole, 1e3 * found["null_compute_s"],

@@ -7,12 +7,13 @@ from typing import Any
 
 from archsim.reproduce.devices import dram_rows, flash_rows, pim_rows
 from archsim.reproduce.lever import lever_rows
+from archsim.reproduce.npu import npu_rows
 from archsim.reproduce.rows import Row, score
 from archsim.units import InputError, quote, suggest
 
 #: Tables by name; ``all`` is every one of them.
 TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
-    "devices": (dram_rows, pim_rows, flash_rows),
+    "devices": (dram_rows, pim_rows, flash_rows, npu_rows),
     "lever": (lever_rows,),
 }
 

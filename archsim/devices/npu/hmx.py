@@ -10,8 +10,8 @@ k), and pass three stages:
 After the last tile of a column HVX converts and stores its output tiles; it can then not unpack, so HMX drains, while
 DMA runs on until the raw buffers are full. A buffer is free again when the next stage has read it.
 
-All times are thousandths of a cycle, so that a DMA that moves 40.16 bytes per cycle loses nothing; a walk ends on the
-cycle that follows. The walk is a max-plus system: once two successive steps leave the same relative state, all later
+Times are in any unit that is fine enough (callers use fs), so that a DMA that moves 40.16 bytes per cycle loses
+nothing. The walk is a max-plus system: once two successive steps leave the same relative state, all later
 ones repeat them, and the rest of the column (or of the columns) is added at once. ``skip=0`` walks every tile.
 
 Sources: 32 x 32 x 32 FP16 tile products in 8 cycles and staging through VTCM (EuroSys'26, arXiv 2509.23324); padding
@@ -33,9 +33,26 @@ DMA_END, HVX_FREE, RINGS = range(3)
 
 
 @njit(cache=True)
-def tiles(size):
-    """Tiles that cover `size` elements; a rest counts as a whole tile."""
-    return -(-size // TILE)
+def tiles(size, tile=TILE):
+    """Tiles of `tile` elements that cover `size`; a rest counts as a whole tile."""
+    return -(-size // tile)
+
+
+@njit(cache=True)
+def output_tile(k_tiles, cycles, packet_tiles, packet, store, accumulators):
+    """Thousandths of an HMX cycle of one output tile: clear, accumulate along k, store with column scale and bias.
+
+    A packet takes up to `packet_tiles` tile pairs along k and costs `packet` to issue. With two accumulators the store
+    of one tile runs beside the products of the next and only shows where k is short; with one it is added.
+    """
+    products = k_tiles * cycles + -(-k_tiles // packet_tiles) * packet
+    return max(products, store) if accumulators > 1 else products + store
+
+
+@njit(cache=True)
+def products_milli(row_tiles, columns, k_tiles, units, tile):
+    """Thousandths of an HMX cycle of row_tiles x columns output tiles spread over `units`, `tile` each."""
+    return -(-row_tiles // units) * columns * tile
 
 
 @njit(cache=True)
@@ -66,7 +83,7 @@ def moved_alike(before, after):
 
 
 @njit(cache=True)
-def walk_column(state, before, k_tiles, depth, dma, unpack, multiply, output, skip):
+def walk_column(state, before, k_tiles, depth, dma, unpack, multiply, output, skip, store):
     """Advance the state by a column: its weight tiles, then HVX converts its outputs. `before` is scratch."""
     t = 0
     while t < k_tiles:
@@ -77,12 +94,13 @@ def walk_column(state, before, k_tiles, depth, dma, unpack, multiply, output, sk
             grown = state[0] - before[0]
             state += grown * (k_tiles - t)
             t = k_tiles
+    state[RINGS + 2 * depth - 1] += store
     state[HVX_FREE] = max(state[HVX_FREE], state[RINGS + 2 * depth - 1]) + output
 
 
 @njit(cache=True)
-def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip):
-    """Duration of a matrix product in thousandths of a cycle.
+def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip, store=0):
+    """Duration of a matrix product, in the unit of its stage times.
 
     Parameters
     ----------
@@ -91,11 +109,13 @@ def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip):
     depth : int
         Raw buffers and tile buffers, each (2: double buffering).
     dma, unpack, multiply : int
-        Thousandths of a cycle per weight tile of each stage.
+        Time per weight tile of each stage.
     output : int
-        Thousandths of a cycle to convert and store the outputs of one column.
+        Time to convert and store the outputs of one column.
     skip : int
         0: walk every tile; 1: add repeating stretches at once (same result).
+    store : int
+        What HMX needs at the end of a column before its outputs can be read (stores that no product hides).
 
     Returns
     -------
@@ -107,7 +127,7 @@ def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip):
     c = 0
     while c < columns:
         column[:] = state
-        walk_column(state, before, k_tiles, depth, dma, unpack, multiply, output, skip)
+        walk_column(state, before, k_tiles, depth, dma, unpack, multiply, output, skip, store)
         c += 1
         if skip and c < columns and moved_alike(column, state):
             state += (state[0] - column[0]) * (columns - c)
@@ -116,11 +136,11 @@ def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip):
 
 
 @njit(cache=True)
-def rows_in_vtcm(vtcm_bytes, k_padded, depth):
-    """Activation rows (FP16) that fit beside weight buffers and two output tiles per row tile, a multiple of 32.
+def rows_in_vtcm(vtcm_bytes, k_padded, depth, row_tile=TILE, column_tile=TILE, depth_tile=TILE):
+    """Activation rows (FP16, whole row tiles) that fit beside weight buffers and two output tiles per row tile.
 
     0 when not even one row tile fits.
     """
-    buffers = 2 * depth * TILE_FP16_BYTES
-    per_row_tile = TILE * 2 * k_padded + 2 * TILE_FP16_BYTES
-    return max(0, vtcm_bytes - buffers) // per_row_tile * TILE
+    buffers = 2 * depth * 2 * column_tile * depth_tile
+    per_row_tile = row_tile * 2 * k_padded + 2 * 2 * row_tile * column_tile
+    return max(0, vtcm_bytes - buffers) // per_row_tile * row_tile

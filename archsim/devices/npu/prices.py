@@ -28,6 +28,13 @@ ENERGY: dict[str, Cost] = {
         1.6, "pJ", "assumed: 0.2 pJ/bit for the interconnect between memory controller and VTCM", (0.8, 4.0)
     ),
     "map_call": Cost(2.5e7, "pJ", "assumed: a host core in the kernel for about 100 us at 0.25 W", (5.0e6, 1.0e8)),
+    "table_cycle": Cost(
+        1900.0,
+        "pJ",
+        "assumed: operators of a user's table have no counts; 2.8 W of a busy NPU (arXiv 2511.11248) at 1.47 GHz",
+        (800.0, 3000.0),
+    ),
+    "table_far_cycle": Cost(1900.0, "pJ", "assumed: as table_cycle; extrapolated operators", (800.0, 3000.0)),
     "dispatch": Cost(5.0e6, "pJ", "assumed: host and DSP threads awake for about 20 us at 0.25 W", (1.0e6, 2.0e7)),
 }
 

@@ -1,0 +1,85 @@
+"""Attention: on vector threads, or in blocks on HMX (FlashAttention).
+
+Blocks of query rows and keys stay in VTCM. Per pair of blocks HMX computes scores and weighted values of whole tiles
+(masked pairs are computed too), HVX the softmax; with at least three key blocks the two overlap. The mask (FP16, one
+value per query and key) is read by each head from DRAM through one thread's vector loads; keys and values come by DMA
+once per block of queries.
+
+Source: ggml-hexagon (from five query rows and head sizes of whole tiles on; three key blocks for the pipeline).
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from archsim.devices.npu.hmx import MILLI, products_milli, tiles
+from archsim.devices.npu.hvx import vector_attention
+from archsim.devices.npu.numbers import (
+    GGML_HMX,
+    HMX_FP16,
+    HVX_FP16,
+    STATIC_GRAPH,
+    VTCM_READ,
+    VTCM_WRITE,
+    context_fs,
+    milli_fs,
+)
+
+#: Key rows of a block, and key blocks from which the pipeline starts.
+KEYS_PER_BLOCK = 64
+PIPELINED_BLOCKS = 3
+
+
+@njit(cache=True)
+def on_matrix_unit(ops, i, c, policy):
+    """Whether attention runs on HMX."""
+    allowed = policy in (STATIC_GRAPH, GGML_HMX)
+    return allowed and ops.m[i] >= c.hmx_attention_rows and ops.head_dim[i] % c.tile_depth == 0
+
+
+@njit(cache=True)
+def flash_blocks(ops, i, c):
+    """Query rows per block for a group of heads that share keys, and how many blocks; rows of 0: nothing fits."""
+    keys = KEYS_PER_BLOCK
+    # per query row: query and output (FP16, FP32), scores of two key blocks; keys and values twice
+    per_row = 6 * ops.head_dim[i] + 4 * keys
+    left = c.vtcm_bytes - 2 * 2 * 2 * keys * ops.head_dim[i]
+    group = ops.heads[i] // max(ops.kv_heads[i], 1)
+    rows = min(max(left, 0) // per_row // c.tile_rows * c.tile_rows, tiles(ops.m[i], c.tile_rows) * c.tile_rows)
+    return rows, (1 if rows == 0 else -(-tiles(ops.m[i], c.tile_rows) * c.tile_rows // rows)), group
+
+
+@njit(cache=True)
+def attention_work(ops, i, c, policy, counts):
+    """Attention of operator i.
+
+    Returns
+    -------
+    tuple of int
+        Duration on chip (fs), context cycles (thousandths), how often keys and values are read, and bytes of masks.
+    """
+    if not on_matrix_unit(ops, i, c, policy):
+        pairs = ops.macs[i] // (2 * ops.head_dim[i])
+        counts[i, HVX_FP16] = ops.macs[i]
+        counts[i, VTCM_READ] = ops.kv_bytes[i] + 2 * pairs
+        counts[i, VTCM_WRITE] = ops.kv_bytes[i] + 2 * pairs
+        vector = vector_attention(ops.macs[i], pairs, c.fp16_mac, c.softmax)
+        return context_fs(c, vector), vector, 1, 0
+    keys = ops.kv[i] + ops.m[i]
+    row_tiles, key_tiles = tiles(ops.m[i], c.tile_rows), tiles(keys, c.tile_columns)
+    depth_tiles = ops.head_dim[i] // c.tile_depth
+    products = 2 * ops.heads[i] * row_tiles * key_tiles * depth_tiles
+    counts[i, HMX_FP16] = products * c.tile_rows * c.tile_columns * c.tile_depth
+    counts[i, VTCM_READ] = 2 * products * 2 * c.tile_rows * c.tile_columns
+    scores = ops.heads[i] * row_tiles * key_tiles * c.tile_rows * c.tile_columns
+    counts[i, VTCM_WRITE] = 2 * scores + ops.kv_bytes[i]
+    milli = products_milli(ops.heads[i] * row_tiles, key_tiles, 1, c.hmx_units, 2 * depth_tiles * c.tile_fp16 * MILLI)
+    matrix, vector = milli_fs(milli, c.hmx_khz), vector_attention(0, scores, c.fp16_mac, c.softmax)
+    softmax = context_fs(c, vector)
+    if policy == STATIC_GRAPH:
+        return matrix + softmax, vector, 1, 0
+    _, blocks, _ = flash_blocks(ops, i, c)
+    mask = 2 * ops.heads[i] * ops.m[i] * keys
+    if -(-keys // KEYS_PER_BLOCK) < PIPELINED_BLOCKS:
+        return matrix + softmax, vector, blocks, mask
+    return max(matrix, softmax) + min(matrix, softmax) * KEYS_PER_BLOCK // keys, vector, blocks, mask

@@ -1,0 +1,106 @@
+"""Policy ``static_graph``: rows padded to fixed shapes, matrix products by the tile walk of HMX."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from archsim.devices.npu.hmx import MILLI, output_tile, rows_in_vtcm, tile_walk, tiles
+from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR
+from archsim.devices.npu.numbers import (
+    HMX_FP16,
+    HMX_INT8,
+    INT4,
+    INT8,
+    VTCM_READ,
+    VTCM_WRITE,
+    bytes_fs,
+    context_fs,
+    milli_fs,
+)
+
+
+@njit(cache=True)
+def tile_shape(ops, i, c):
+    """Rows and cycles of a tile product, by the types of activations and weights; the third says INT8."""
+    if ops.adtype[i] != INT8:
+        return c.tile_rows, c.tile_fp16, 0
+    return c.tile_rows_int8, c.tile_int4 if ops.wdtype[i] == INT4 else c.tile_int8, 1
+
+
+@njit(cache=True)
+def graph_size(graph_rows, rows):
+    """Rows of the smallest fixed shape that holds `rows`; `graph_rows` ascends."""
+    for size in graph_rows:
+        if size >= rows:
+            return size
+    return graph_rows[-1]
+
+
+@njit(cache=True)
+def graph_fits(ops, i, c):
+    """Rows of operator i that local memory holds; 0 when not one tile fits."""
+    row_tile, _, _ = tile_shape(ops, i, c)
+    k_padded = tiles(ops.k[i], c.tile_depth) * c.tile_depth
+    return rows_in_vtcm(c.vtcm_bytes, k_padded, c.depth, row_tile, c.tile_columns, c.tile_depth)
+
+
+@njit(cache=True)
+def graph_block(ops, i, c, factor, rows, fits, rate):
+    """Duration (fs), context cycles (thousandths) and weight streams of one fixed shape of `rows` rows."""
+    row_tile, cycles, _ = tile_shape(ops, i, c)
+    k_tiles, columns = tiles(ops.k[i], c.tile_depth), tiles(ops.n[i], c.tile_columns)
+    dma = bytes_fs(-(-ops.weight_bytes[i] // (k_tiles * columns)), rate)
+    unpack_context = -(-c.tile_depth * c.tile_columns // WEIGHTS_PER_VECTOR) * c.graph_unpack * factor // MILLI
+    unpack = context_fs(c, unpack_context)
+    whole = output_tile(k_tiles, cycles * MILLI, c.packet_tiles, c.packet, c.store, c.accumulators)
+    total, vector, streams, left = c.wake_ps * MILLI, 0, 0, rows
+    while left > 0:
+        now = min(left, fits)
+        each = -(-tiles(now, row_tile) // c.hmx_units)
+        output_context = now * c.tile_columns * c.graph_output
+        multiply = milli_fs(each * cycles * MILLI, c.hmx_khz)
+        store = milli_fs(each * max(whole - k_tiles * cycles * MILLI, 0), c.hmx_khz)
+        output = context_fs(c, output_context)
+        total += tile_walk(columns, k_tiles, c.depth, dma, unpack, multiply, output, 1, store)
+        vector += columns * (k_tiles * unpack_context + output_context)
+        streams += 1
+        left -= now
+    return total, vector, streams
+
+
+@njit(cache=True)
+def graph_walk(ops, i, c, factor, graph_rows, fits, rate):
+    """Matrix product of a static graph: whole blocks of the largest shape, then the smallest that holds the rest.
+
+    Returns
+    -------
+    tuple of int
+        Duration (fs), context cycles (thousandths), and how often the weights are streamed.
+    """
+    largest = graph_rows[-1]
+    whole, rest = ops.m[i] // largest, ops.m[i] % largest
+    total, vector, streams = 0, 0, 0
+    if whole > 0:
+        t, v, s = graph_block(ops, i, c, factor, largest, fits, rate)
+        total, vector, streams = whole * t, whole * v, whole * s
+    if rest > 0:
+        t, v, s = graph_block(ops, i, c, factor, graph_size(graph_rows, rest), fits, rate)
+        total, vector, streams = total + t, vector + v, streams + s
+    return total, vector, streams
+
+
+@njit(cache=True)
+def graph_counts(ops, i, c, graph_rows, streams, fits, counts):
+    """Count tile products and VTCM traffic of operator i."""
+    row_tile, _, int8 = tile_shape(ops, i, c)
+    k_tiles, columns = tiles(ops.k[i], c.tile_depth), tiles(ops.n[i], c.tile_columns)
+    largest = graph_rows[-1]
+    rest = ops.m[i] % largest
+    row_tiles = ops.m[i] // largest * tiles(largest, row_tile)
+    row_tiles += tiles(graph_size(graph_rows, rest), row_tile) if rest > 0 else 0
+    products = columns * k_tiles * row_tiles
+    tile_bytes = 2 * c.tile_depth * c.tile_columns
+    counts[i, HMX_INT8 if int8 else HMX_FP16] = products * row_tile * c.tile_columns * c.tile_depth
+    stream_bytes = streams * ops.weight_bytes[i]
+    counts[i, VTCM_READ] = (products + streams * columns * k_tiles) * tile_bytes + stream_bytes
+    counts[i, VTCM_WRITE] = columns * (streams * k_tiles + row_tiles) * tile_bytes + stream_bytes

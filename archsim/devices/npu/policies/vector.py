@@ -1,0 +1,67 @@
+"""Policies ``gemv`` and ``ggml_hvx``: matrix products on vector threads.
+
+``gemv`` takes rows one by one, each with the whole weight stream. ``ggml_hvx`` streams the weights once; for each group
+of weight rows all activation rows are taken in passes of ``pass_rows``, and each pass unpacks the group again (unpacked
+tiles of a pass stay in VTCM, those of all passes would not). Activations are FP32 in DRAM and go through the vector
+load path of all threads (quantising 1 MiB takes 42-56 us, llama.cpp #18139).
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from archsim.devices.npu.dma import descriptors, transfer_fs
+from archsim.devices.npu.hvx import batch_port, spilled_bytes, vector_batch, vector_gemv
+from archsim.devices.npu.numbers import (
+    GEMV,
+    HVX_FP16,
+    HVX_INT8,
+    VTCM_READ,
+    VTCM_WRITE,
+    context_fs,
+    milli_fs,
+)
+
+#: Rows that share one read of an activation-sized register block in HVX kernels (assumed register blocking).
+ROW_REUSE = 4
+
+
+@njit(cache=True)
+def vector_work(ops, i, c, policy, factor, float_weights):
+    """Rows, context cycles (thousandths), duration on chip (fs), and how often the weights are streamed."""
+    k, n = ops.k[i], ops.n[i]
+    mac = c.fp16_mac if float_weights else c.mac
+    if policy == GEMV:
+        rows = ops.m[i]
+        cycles = vector_gemv(rows, k, n, (c.one_row - c.mac) * factor // 1000 + mac)
+        return rows, cycles, context_fs(c, cycles), rows
+    rows = -(-ops.m[i] // c.row_multiple) * c.row_multiple
+    cycles = vector_batch(rows, k, n, c.pass_rows, c.unpack * factor // 1000, mac)
+    port = batch_port(rows, k, n, c.pass_rows, c.ports)
+    return rows, cycles, max(context_fs(c, cycles), milli_fs(port, c.khz)), 1
+
+
+@njit(cache=True)
+def vector_walk(ops, i, c, busy_fs, streams, rate):
+    """Duration (fs) at a DMA rate: contexts work on one group of rows while DMA brings the next."""
+    row_bytes = -(-ops.weight_bytes[i] // ops.n[i])
+    group = c.contexts * c.row_group
+    pieces = -(-ops.n[i] // group) * descriptors(group, row_bytes, c.dma_limit)
+    return max(busy_fs, transfer_fs(streams * ops.weight_bytes[i], streams * pieces, c, rate))
+
+
+@njit(cache=True)
+def vector_counts(ops, i, c, policy, rows, streams, float_weights, counts):
+    """Count multiply-accumulates and VTCM traffic of operator i."""
+    k, n = ops.k[i], ops.n[i]
+    macs = rows * k * n
+    counts[i, HVX_FP16 if float_weights else HVX_INT8] = macs
+    unpacked = 0 if policy == GEMV else -(-rows // c.pass_rows) * k * n
+    counts[i, VTCM_READ] = streams * ops.weight_bytes[i] + unpacked + -(-macs // ROW_REUSE)
+    counts[i, VTCM_WRITE] = streams * ops.weight_bytes[i] + unpacked + ops.in_bytes[i]
+
+
+@njit(cache=True)
+def vector_spill(ops, i, c, rows):
+    """Bytes of activations that a batch fetches again."""
+    return spilled_bytes(rows, ops.k[i], ops.n[i], c.activation_bytes, c.contexts * c.row_group)
