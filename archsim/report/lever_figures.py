@@ -1,4 +1,4 @@
-"""Figures of Lever's table: published beside simulated. Each takes the rows that ``archsim reproduce lever --json`` prints."""
+"""Figures of Lever's table, published beside simulated, from the rows that ``archsim reproduce lever --json`` prints."""
 
 from __future__ import annotations
 
@@ -114,7 +114,9 @@ def pruning_figure(rows: Rows) -> Figure:
     cells = _chosen(rows, "lever.fig12.gain.")
     with style.house():
         figure, axes = style.blank(2.4)
-        axes.plot([int(key) for key in cells], [row["simulated"] for row in cells.values()], marker="o", **style.line(0))
+        axes.plot(
+            [int(key) for key in cells], [row["simulated"] for row in cells.values()], marker="o", **style.line(0)
+        )
         axes.axhline(1.0, color="black", linewidth=0.6)
         axes.set_xlabel("layers in DRAM (%)")
         axes.set_ylabel("speed with over without pruning")
@@ -128,7 +130,7 @@ def stages_figure(rows: Rows) -> Figure:
         figure, axes = style.blank(2.4, 1, 2)
         for panel, prefix, name in zip(axes, ("lever.fig13.", "lever.fig14."), ("drafting", "projection")):
             cells = _chosen(rows, prefix)
-            for i, (key, row) in enumerate(cells.items()):
+            for i, row in enumerate(cells.values()):
                 panel.bar(i, row["simulated"], 0.7, **style.look(i))
             panel.set_xticks(range(len(cells)), [key.replace("_", "\n", 1) for key in cells])
             panel.set_ylabel("ms per cycle")

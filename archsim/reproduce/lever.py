@@ -1,8 +1,8 @@
 """Lever's table: published cells beside what the simulator says, row by row, with the null model.
 
-Fitted: the acceptance of a (target, draft, task) to its own cell of Fig 10 (OnePlus 12; Qwen3-14B, which has none there,
-to the Honor Magic V5), the NPU's unpacking and multiply-accumulate cycles and the rate at which its logits are read to
-table 2, the storage rate of the Magic V5 to its row of Fig 10. All else is predicted.
+Fitted: the acceptance of a (target, draft, task) to its own cell of Fig 10 (OnePlus 12; Qwen3-14B, which has none
+there, to the Honor Magic V5), the NPU's unpacking and multiply-accumulate cycles and the rate at which its logits are
+read to table 2, the storage rate of the Magic V5 to its row of Fig 10. All else is predicted.
 """
 
 from __future__ import annotations
@@ -97,7 +97,12 @@ def token_rows() -> Iterator[Row]:
         for what, paper, ours, null in (
             ("compute", compute, found["compute_s"], found["null_compute_s"]),
             ("io", io, found["io_s"], found["null_flash_s"]),
-            ("total", compute + io, found["compute_s"] + found["io_s"], found["null_compute_s"] + found["null_flash_s"]),
+            (
+                "total",
+                compute + io,
+                found["compute_s"] + found["io_s"],
+                found["null_compute_s"] + found["null_flash_s"],
+            ),
         ):
             yield Row(
                 f"lever.table1.{SHORT[target]}.{what}", f"{PAPER}, table 1", "ms", paper, 1e3 * ours, 1e3 * null,
@@ -225,7 +230,7 @@ def pruning_rows() -> Iterator[Row]:
     )  # fmt: skip
     yield _ordering(
         "no_safeguards", "Fig 12", kept("no_safeguards") < kept("on") and retained("no_safeguards") < retained("on"),
-        f"rows kept {kept('no_safeguards'):.3f} and tokens retained {retained('no_safeguards'):.3f} without safeguards, "
+        f"rows kept {kept('no_safeguards'):.3f} and tokens retained {retained('no_safeguards'):.3f} without them, "
         f"{kept('on'):.3f} and {retained('on'):.3f} with",
     )  # fmt: skip
     yield from _pays_from()
@@ -346,6 +351,6 @@ def _gain(schedule: str, cells: Sequence[tuple[str, str, str]]) -> Row:
         kind="excluded" if plain else "predicted",
         tolerance=None if plain else TOLERANCE,
         verdict="does_not_follow" if plain else None,
-        why="table 1 and Fig 10 give 2.31 on the OnePlus 12: Flash-AR would have to be 1.3 times slower than the sum of "
-        "its own parts" if plain else f"over {len(cells)} cells",
+        why="table 1 and Fig 10 give 2.31 on the OnePlus 12: Flash-AR would have to be 1.3 times slower than the "
+        "sum of its own parts" if plain else f"over {len(cells)} cells",
     )  # fmt: skip

@@ -17,8 +17,8 @@ from archsim.report.null import null_model
 from archsim.session import load, run
 from archsim.units import PS_PER_S, InputError
 
-#: Prompts and output tokens of every measured speed; acceptance is an expectation, so it takes many prompts. Requests are
-#: shorter than the published 128 tokens: speeds count whole steps (see :func:`decode_speed`), so length hardly matters.
+#: Prompts and output tokens of every measured speed; acceptance is an expectation, so it takes many prompts. Requests
+#: are shorter than the published 128 tokens: speeds count whole steps (:func:`decode_speed`), so length hardly matters.
 PROMPTS, TOKENS = 50, 32
 #: llama.cpp's Q4_0 files keep the output projection in Q6_K.
 HEAD = "model.target.quant.head=Q6_K"
@@ -60,7 +60,7 @@ def measure(case: Case) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``tps``, ``length`` (tokens per step), ``compute_s`` and ``io_s`` per step, ``projection_s`` (exposed, per step),
+        ``tps``, ``length`` (tokens per step), ``compute_s`` and ``io_s`` per step, ``projection_s`` (exposed, a step),
         ``draft_s``, ``verify_s``, ``rows``, ``kept`` and ``lost`` per cycle where a tree policy ran, and of the null
         model ``null_tps``, ``null_flash_s`` and ``null_compute_s`` (memory and operations).
     """

@@ -1,4 +1,4 @@
-"""EdgeLLM (after LLMCad): the most confident branch grows until it is too unlikely; drafting goes on while the target works.
+"""EdgeLLM (after LLMCad): the most confident branch grows until it is too unlikely; drafting goes on while verifying.
 
 The threshold on the cumulative probability adapts: it halves after a fully accepted draft and doubles otherwise. While
 the target verifies, the draft continues from the end of the best branch; if the target takes that branch and the
@@ -38,7 +38,9 @@ class EdgeLlm(Schedule):
     features: ClassVar[tuple[str, ...]] = ("tree",)
 
     candidates: int = knob(2, "children that compete for the next place of a branch; assumed", 1, 8)
-    alpha: float = knob(0.01, "first threshold on the cumulative probability; LLMCad's scheme, assumed value", 1e-4, 0.5)
+    alpha: float = knob(
+        0.01, "first threshold on the cumulative probability; LLMCad's scheme, assumed value", 1e-4, 0.5
+    )
     max_depth: int = knob(16, "longest branch; assumed", 1, 64)
     max_rows: int = knob(16, "largest tree, root included; assumed", 2, 256)
     ahead: int = knob(8, "tokens drafted during a verification at most; assumed", 0, 64)
@@ -92,7 +94,7 @@ class EdgeLlm(Schedule):
             job.end(request)
 
     def draft(self, job: Job, tree: TokenTree, alpha: float, fresh: int, ready: int) -> Steps:
-        """Grow the tree; the first `ready` expansions along the best branch were done before. Returns the last block."""
+        """Grow the tree; the first `ready` expansions of the best branch were done before. Returns the last block."""
         growth = Confidence(tree, 1.0, self.candidates, self.max_depth, self.max_rows, 1 << 20, least=alpha)
         last: Any = None
         nodes = [ROOT]

@@ -34,8 +34,8 @@ TAILS: dict[str, tuple[float, ...]] = {
     "sequoia": tuple(v / 0.366 for v in (0.108, 0.057, 0.0225, 0.0195, 0.015, 0.0045, 0.003, 0.012, 0.0045)),
 }
 
-#: Shares of ranks 2 to 8 by the acceptance of the first choice, measured on the four exits (.369, .429, .556, .760; 2,254
-#: tokens): the better a draft, the more of what its first choice misses its second one takes. Tail ``measured``.
+#: Shares of ranks 2 to 8 by the acceptance of the first choice, measured on the four exits (2,254 tokens): the better a
+#: draft, the more of what its first choice misses its second one takes. Tail ``measured``.
 TAIL_ACCEPTANCE = (0.369, 0.429, 0.556, 0.760)
 TAIL_SHARES = (
     (0.151, 0.076, 0.063, 0.037, 0.026, 0.023, 0.021),

@@ -217,7 +217,9 @@ class Job:
         return self.sim.emit(block, after=after, request=self.request, label=label)
 
     def emit_ops(self, label: str, phase: str, ops: Mapping[str, Ops], *, after: Any = None) -> Handle:
-        """Emit operators that belong to no pass (bookkeeping, copies, small products, reads) on the CPU or from flash, in a chain.
+        """Emit operators that belong to no pass (bookkeeping, copies, small products, reads), in a chain.
+
+        Reads come from flash, all else runs on the CPU.
 
         Parameters
         ----------

@@ -29,9 +29,9 @@ class Placement:
     """Where the parts of one model live and run.
 
     `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
-    an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer buffers
-    that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set from the
-    job's DRAM budget).
+    an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer
+    buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
+    from the job's DRAM budget).
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -359,4 +359,3 @@ class Planner:
 
 def _pick(ops: Ops, index: int) -> Ops:
     return Ops(*(column[index : index + 1] for column in ops))
-

@@ -161,7 +161,8 @@ def test_every_script_runs_as_a_program(run, tmp_path):
     for path in sorted((ROOT / "plots").glob("*.py")):
         target = tmp_path / f"{path.stem}.svg"
         done = subprocess.run(
-            [sys.executable, path, table if path.stem == "lever" else run, "-o", target], cwd=ROOT, capture_output=True, text=True, timeout=60,
+            [sys.executable, path, table if path.stem == "lever" else run, "-o", target],
+            cwd=ROOT, capture_output=True, text=True, timeout=60,
             env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
         )  # fmt: skip
         assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), path.name

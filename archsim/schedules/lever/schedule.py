@@ -1,4 +1,4 @@
-"""Lever's cycle: draft a tree by gain per cost, verify it behind the reads, prune at the exit, project the path taken."""
+"""Lever's cycle: draft a tree by gain per cost, verify it behind the reads, prune at the exit, project the path."""
 
 from __future__ import annotations
 
@@ -100,7 +100,9 @@ class Lever(Schedule):
     leaf_instructions: int = knob(500_000, "bookkeeping of a leaf's temporary sequence; assumed", 0, 10**9)
     node_instructions: int = knob(2_000, "policy and mask, per node; assumed", 0, 10**7)
     merge_instructions: int = knob(2_000_000, "merge of the accepted path; assumed", 0, 10**9)
-    prefill_rows: int = knob(0, "prompt rows per prefill pass, each of which streams the weights; 0: all in one", 0, 65536)
+    prefill_rows: int = knob(
+        0, "prompt rows per prefill pass, each of which streams the weights; 0: all in one", 0, 65536
+    )
     cold_start: bool = knob(False, "what DRAM holds of both models is read from flash after the first request arrives")
     penalty: float = knob(0.10, "added to the nearest latency for a shape never seen; assumed", 0.0, 10.0)
 
@@ -337,7 +339,9 @@ class Decoding:
         kept = yield from self.prune(tree)
         above = self._shape_above(tree.rows if kept is None else len(kept))
         began = sim.now
-        upper = job.emit_passes([tree_pass(job, above, run.exit_layer, layers, projected=above * eager, reads="landed")])
+        upper = job.emit_passes(
+            [tree_pass(job, above, run.exit_layer, layers, projected=above * eager, reads="landed")]
+        )
         yield upper
         if above in self.above:
             self.above[above] += 0.2 * (sim.now - began - self.above[above])

@@ -34,7 +34,7 @@ class Reliability:
     promised: float = 1.0
 
     def learn(self, held: bool, promised: float) -> None:
-        """One expanded node on the verified path: whether its candidates held the token, and their total probability."""
+        """One expanded node on the verified path: whether its candidates held the token, and their probability."""
         self.held = running(self.held, float(held), 1.0 - self.memory)
         self.promised = running(self.promised, promised, 1.0 - self.memory)
 
