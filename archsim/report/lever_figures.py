@@ -1,4 +1,4 @@
-"""Figures of Lever's table, published beside simulated, from the rows that ``archsim reproduce lever --json`` prints."""
+"""Figures of Lever's table, published beside simulated, from the rows of ``archsim reproduce lever --json``."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _synthetic(text: str, seed: int, given: dict[str, Any]) -> SyntheticStream:
     shape = ({} if tail is None else {"tail": tail}) | {key: given[key] for key in _SHAPE if key in given}
     source = "given as acceptance"
     if "acceptance" not in shape:
-        cell = acceptance(target, draft, task)
+        cell = acceptance(target, draft, task).level
         shape["acceptance"], source = cell.value, cell.source
     return SyntheticStream(
         f"synthetic:{target}+{draft}:{task}",
