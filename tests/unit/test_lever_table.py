@@ -50,8 +50,18 @@ def test_fitted_rows_say_what_is_fitted_and_leave_the_score(rows):
 
 def test_exclusions_say_why(rows):
     excluded = {row.id: row for row in rows if row.kind == "excluded"}
-    assert set(excluded) == {f"lever.table1.q4b.{what}" for what in ("compute", "io", "total")} | {"lever.gain.flash_ar"}
+    assert set(excluded) == {"lever.table1.q4b.compute", "lever.table1.q4b.total", "lever.gain.flash_ar"}
     assert all(row.why and row.tolerance is None for row in excluded.values())
+
+
+def test_fitted_scalars_are_listed_with_their_intervals(rows):
+    scalars = {row.id.removeprefix("lever.scalar."): row for row in rows if row.id.startswith("lever.scalar.")}
+    assert all(row.source.startswith("fitted: ") and "interval " in row.why for row in scalars.values())
+    assert sum(name.startswith("acceptance.") for name in scalars) == 16
+    machine = {name.partition(".")[2] for name in scalars if not name.startswith("acceptance.")}
+    assert machine == {
+        "npu.unpack_cycles", "npu.mac_cycles", "cpu.uncached_bytes_per_s", "flash.stream_bytes_per_s"
+    }  # fmt: skip
 
 
 def test_orders_hold_or_contradict(rows):
