@@ -72,7 +72,10 @@ def _streams() -> list[dict[str, str]]:
         for task in known.tasks if target not in known.diffusion else ():
             cell = cells.get(task) or cells.get(ANY_TASK)
             if cell is not None:
-                found.append({"name": f"synthetic:{target}+{draft}:{task}", "what": f"{cell.value:.3g}: {cell.source}"})
+                level = cell.level
+                found.append(
+                    {"name": f"synthetic:{target}+{draft}:{task}", "what": f"{level.value:.3g}: {level.source}"}
+                )
     for model, presets in denoise_table().levels.items():
         for task, level in presets[DEFAULT_PRESET].items():
             found.append({"name": f"synthetic:{model}:{task}", "what": f"level {level.value:.3g}: {level.source}"})

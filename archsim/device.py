@@ -31,7 +31,7 @@ class OpKind(enum.IntEnum):
     PROJECTION = 6  # output projection (lm_head): a matmul that schedules place on its own
     LOAD = 7  # read weight_bytes from flash into a DRAM buffer, in requests of n bytes
     COPY = 8  # move in_bytes within DRAM (KV compaction, merge, layout)
-    SAMPLE = 9  # arg-max or top-k over m rows of k logits
+    SAMPLE = 9  # arg-max or top-k over m rows of k logits; n = 1 where another device wrote them
     CONTROL = 10  # n instructions of control logic
     KV_WRITE = 11  # append m rows of kv_bytes / m each to the KV store
     MAP = 12  # map in_bytes of buffers into an address window, in n calls

@@ -17,6 +17,8 @@ from archsim.trace import Trace
 _TITLES = {
     "requests": "Requests",
     "acceptance": "Acceptance of drafted tokens",
+    "cycles": "Speculative cycles: predicted and met",
+    "inter_token": "Time between tokens",
     "latency": "Latency by phase and unit",
     "units": "Units",
     "bytes": "Bytes moved",
@@ -30,8 +32,9 @@ _TITLES = {
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
-    if not tables[_TITLES["window"]]:
-        del tables[_TITLES["window"]]  # the machine has none
+    for optional in ("window", "cycles"):  # not every machine or schedule has them
+        if not tables[_TITLES[optional]]:
+            del tables[_TITLES[optional]]
     tables["Null model (bytes / bandwidth + operations / peak), per step"] = [null_model(trace)]
     return {
         "title": title,

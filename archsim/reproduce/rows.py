@@ -29,6 +29,8 @@ class Row:
         For claims: whether they follow from the hardware as listed.
     why : str
         Cause of a miss, or what the row rests on.
+    storage : bool
+        Whether the row rests on a storage rate that was fitted to speeds of the same phone.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Row:
     tolerance: float | None = None
     verdict: Verdict | None = None
     why: str = ""
+    storage: bool = False
 
     @property
     def ratio(self) -> float | None:
@@ -68,16 +71,20 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
     -------
     dict
         ``predicted`` (number), ``ok``, ``within_10_percent``, ``within_25_percent``, ``median_error``, ``worst``
-        (id), ``null_rows`` and ``null_within_10_percent``.
+        (id), ``null_rows`` and ``null_within_10_percent``; ``without_storage_predicted`` and
+        ``without_storage_within_10_percent`` leave out the rows that rest on a fitted storage rate.
     """
     predicted = [row for row in rows if row.kind == "predicted" and row.ratio is not None]
     errors = {row.id: abs(row.ratio - 1) for row in predicted if row.ratio is not None}
+    apart = [errors[row.id] for row in predicted if not row.storage]
     null = [abs(row.null_model / row.paper - 1) for row in predicted if row.null_model is not None and row.paper]
     return {
         "predicted": len(predicted),
         "ok": sum(row.ok is True for row in predicted),
         "within_10_percent": sum(error <= 0.10 for error in errors.values()),
         "within_25_percent": sum(error <= 0.25 for error in errors.values()),
+        "without_storage_predicted": len(apart),
+        "without_storage_within_10_percent": sum(error <= 0.10 for error in apart),
         "median_error": median(errors.values()) if errors else None,
         "worst": max(errors, key=lambda key: errors[key]) if errors else None,
         "null_rows": len(null),

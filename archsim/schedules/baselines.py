@@ -6,8 +6,8 @@
     The layers are streamed from flash once per token through a ring of layer buffers; the output projection's
     weights stay in DRAM.
 ``chain_sd``
-    A draft in DRAM proposes a chain of fixed length, the streamed target verifies it in one pass and projects every
-    row on the NPU; the projection's weights are streamed after the layers.
+    A draft in DRAM proposes a chain of fixed length, the streamed target verifies it in one pass of a fixed shape and
+    projects every row on the NPU; the projection's weights are streamed after the layers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from archsim.registry import schedule
+from archsim.schedules.lever.execution import padded
 from archsim.schedules.schedule import Schedule, Steps
 from archsim.workload.plan import Placement
 
@@ -78,6 +79,10 @@ class ChainSd(Schedule):
     features: ClassVar[tuple[str, ...]] = ("chain",)
 
     length: int = field(default=8, metadata={"min": 1, "max": 256, "doc": "tokens drafted per verification"})
+    shapes: tuple[int, ...] = field(
+        default=(16, 32),
+        metadata={"min": 1, "max": 512, "doc": "fixed shapes of the verification's graph, as Lever's; assumed"},
+    )
     ring: int = field(
         default=6,
         metadata={
@@ -113,7 +118,7 @@ class ChainSd(Schedule):
                 drafted = job.draftable(self.length)
                 if drafted:
                     last = job.emit("draft", "draft", steps=drafted, after=last)
-                step = job.emit("target", "verify", rows=drafted + 1, after=last)
+                step = job.emit("target", "verify", rows=padded(drafted + 1, sorted(self.shapes)), after=last)
                 yield step
                 job.commit(accepted=job.accepted(drafted), drafted=drafted, step=step, drafts=last)
             job.end(request)

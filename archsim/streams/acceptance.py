@@ -16,19 +16,32 @@ ANY_TASK = "any"
 
 
 class Acceptance(NamedTuple):
-    """One cell: mean acceptance of the draft's first choice, the published range around it and the source."""
+    """One cell: mean acceptance of the draft's first choice, the published range around it and the source.
+
+    ``fitted`` is the acceptance that a published decoding speed needs, where one was fitted; streams take it then.
+    """
 
     value: float
     source: str
     range: tuple[float, float] | None
+    fitted: Acceptance | None = None
+
+    @property
+    def level(self) -> Acceptance:
+        """What a stream takes: the fitted cell where there is one, else the public one."""
+        return self.fitted or self
 
 
 class Table(NamedTuple):
-    """``tasks``: name to (prompt tokens, source); ``pairs``: (target, draft) to cells by task; ``diffusion`` models."""
+    """``tasks``: name to (prompt tokens, source); ``pairs``: (target, draft) to cells by task; ``diffusion`` models.
+
+    ``tails``: (target, draft) to the name of the tail that its streams have where it is not the default.
+    """
 
     tasks: Mapping[str, tuple[int, str]]
     pairs: Mapping[tuple[str, str], Mapping[str, Acceptance]]
     diffusion: tuple[str, ...]
+    tails: Mapping[tuple[str, str], str]
 
 
 @cache
@@ -38,13 +51,17 @@ def table() -> Table:
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     tasks = {name: (int(cell["prompt_tokens"]), cell["source"]) for name, cell in data["tasks"].items()}
     pairs = {
-        (pair["target"], pair["draft"]): {
-            task: Acceptance(float(cell["value"]), cell["source"], tuple(cell["range"]) if "range" in cell else None)
-            for task, cell in pair["tasks"].items()
-        }
+        (pair["target"], pair["draft"]): {task: _cell(cell) for task, cell in pair["tasks"].items()}
         for pair in data["pairs"]
     }
-    return Table(tasks, pairs, tuple(data["diffusion"]))
+    tails = {(pair["target"], pair["draft"]): pair["tail"] for pair in data["pairs"] if "tail" in pair}
+    return Table(tasks, pairs, tuple(data["diffusion"]), tails)
+
+
+def _cell(data: Mapping[str, Any]) -> Acceptance:
+    bounds = tuple(data["range"]) if "range" in data else None
+    fitted = _cell(data["fitted"]) if "fitted" in data else None
+    return Acceptance(float(data["value"]), data["source"], bounds, fitted)
 
 
 def default_draft(target: str) -> str:

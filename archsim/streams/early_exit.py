@@ -90,6 +90,27 @@ class ExitStream(RecordedStream):
             return _NOTHING
         return Candidates(self._probs[i], self._rank[i], self._entropy[i], True, True, "recorded")
 
+    def exit_scores(
+        self, request: int, pos: int, path: Sequence[int], k: int, *, gain: float, noise: float
+    ) -> np.ndarray:
+        """Log probabilities that the next deeper recorded exit gives the draft's candidates.
+
+        A candidate that is not among that exit's own shares what they leave equally. Off the accepted path, and where
+        no deeper exit was recorded, the scores are generated.
+        """
+        found = self.candidates(request, pos, path)
+        deeper = [e for e, layer in enumerate(self._records.layers) if layer > self.layer]
+        if not found.on_path or not found.expandable or not deeper:
+            return super().exit_scores(request, pos, path, k, gain=gain, noise=noise)
+        row, records = self._row(request, pos + len(path)), self._records
+        above = min(deeper, key=lambda e: records.layers[e])
+        own = dict(zip(records.candidate[row, above].tolist(), records.prob[row, above].tolist()))
+        asked = records.candidate[row, records.layers.index(self.layer)][:k].tolist()
+        strangers = sum(token not in own for token in asked)
+        rest = max(1.0 - sum(own.values()), _LEAST_CONFIDENCE) / max(strangers, 1)
+        least = min(rest, min(own.values())) or rest
+        return np.log([max(own.get(token, least), _LEAST_CONFIDENCE**2) for token in asked])
+
     def _off_path(self, request: int, pos: int, missed: int, path: Sequence[int]) -> Candidates:
         first, end = self._start[request], self._start[request + 1]
         if first + pos + len(path) >= end:

@@ -34,6 +34,23 @@ TAILS: dict[str, tuple[float, ...]] = {
     "sequoia": tuple(v / 0.366 for v in (0.108, 0.057, 0.0225, 0.0195, 0.015, 0.0045, 0.003, 0.012, 0.0045)),
 }
 
+#: Shares of ranks 2 to 8 by the acceptance of the first choice, measured on the four exits (2,254 tokens): the better a
+#: draft, the more of what its first choice misses its second one takes. Tail ``measured``.
+TAIL_ACCEPTANCE = (0.369, 0.429, 0.556, 0.760)
+TAIL_SHARES = (
+    (0.151, 0.076, 0.063, 0.037, 0.026, 0.023, 0.021),
+    (0.165, 0.091, 0.054, 0.043, 0.037, 0.026, 0.019),
+    (0.204, 0.102, 0.059, 0.034, 0.033, 0.025, 0.018),
+    (0.328, 0.113, 0.059, 0.037, 0.030, 0.011, 0.007),
+)
+MEASURED_TAIL = "measured"
+
+
+def measured_tail(acceptance: float) -> tuple[float, ...]:
+    """Shares of the further candidates at a mean acceptance: measured, linear between exits, level outside them."""
+    return tuple(float(np.interp(acceptance, TAIL_ACCEPTANCE, column)) for column in zip(*TAIL_SHARES))
+
+
 #: Spread between requests, on the logit scale. With it the logit of a request's mean acceptance spreads by .58;
 #: measured, sampling noise removed: exits 10/15 .59/.57 (exit-15 trees .74, exits 20/25 .86/.95: the exits that share
 #: most of their target are left out).
@@ -166,7 +183,8 @@ class Shape:
     acceptance : float
         Mean probability, over requests and positions, that the first candidate is the target's token; 0 < a < 1.
     tail : str or sequence of float
-        Shares of the further candidates: a name in :data:`TAILS`, or numbers that do not rise and add up to 1 at most.
+        Shares of the further candidates: a name in :data:`TAILS`, ``measured`` (:func:`measured_tail`), or numbers that
+        do not rise and add up to 1 at most.
     candidates : int
         Candidates per position, 1 to one more than the tail has.
     sd_request, sd_position : float
@@ -209,9 +227,12 @@ class Shape:
     @property
     def shares(self) -> tuple[float, ...]:
         """w_2, w_3, ... as numbers."""
+        if self.tail == MEASURED_TAIL:
+            return measured_tail(self.acceptance)
         if isinstance(self.tail, str):
             if self.tail not in TAILS:
-                raise InputError(f"unknown tail {self.tail!r}; known: {', '.join(TAILS)}, or give shares as numbers")
+                known = ", ".join((*TAILS, MEASURED_TAIL))
+                raise InputError(f"unknown tail {self.tail!r}; known: {known}, or give shares as numbers")
             return TAILS[self.tail]
         try:
             return tuple(float(share) for share in self.tail)

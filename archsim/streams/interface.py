@@ -20,6 +20,7 @@ from archsim.streams.draws import Draws
 #: `requests` and `length` of a generator that ends nowhere.
 UNBOUNDED = 1 << 62
 
+_LEAST_PROB = 2.0**-50  # recorded probabilities may be zero
 NO_PROBS = np.empty(0, dtype=np.float64)
 NO_PROBS.setflags(write=False)
 
@@ -206,6 +207,30 @@ class DecisionStream(ABC):
     def score_noise(self, request: int, pos: int, path: Sequence[int] = (), n: int = 4) -> np.ndarray:
         """Standard normal numbers [n] that belong to the children of a node (for predictors of intermediate layers)."""
         return self.draws.noise(request, pos, len(path), path_key(path), n)
+
+    def exit_scores(
+        self, request: int, pos: int, path: Sequence[int], k: int, *, gain: float, noise: float
+    ) -> np.ndarray:
+        """Scores that a predictor at an intermediate layer of the target gives the first `k` candidates of a node.
+
+        Here they are generated: the draft's log probability, `gain` nats more for the target's own token where the
+        node is on the accepted path, and normal noise. A recording that holds a deeper exit answers from it.
+
+        Parameters
+        ----------
+        gain, noise : float
+            Quality of the generated predictor, nats: what it knows beyond the draft, and its scatter.
+
+        Returns
+        -------
+        ndarray, float64 [k or fewer]
+        """
+        found = self.candidates(request, pos, path)
+        probs = found.probs[:k]
+        scores = np.log(np.maximum(probs, _LEAST_PROB)) + noise * self.score_noise(request, pos, path, len(probs))
+        if 0 < found.target_rank <= len(scores):
+            scores[found.target_rank - 1] += gain
+        return scores
 
     def _lacks(self, feature: str, asked: str) -> InputError:
         have = ", ".join(sorted(self.features))

@@ -116,10 +116,11 @@ def _synthetic(text: str, seed: int, given: dict[str, Any]) -> DecisionStream:
         raise InputError(f"cannot read stream {quote(text)}; write synthetic:<target>[+<draft>]:<task>")
     target, draft, task = models[0], models[1] if len(models) == 2 else default_draft(models[0]), parts[2]
     prompt, _ = prompt_tokens(task)
-    shape = {key: given[key] for key in _SHAPE if key in given}
+    tail = table().tails.get((target, draft))
+    shape = ({} if tail is None else {"tail": tail}) | {key: given[key] for key in _SHAPE if key in given}
     source = "given as acceptance"
     if "acceptance" not in shape:
-        cell = acceptance(target, draft, task)
+        cell = acceptance(target, draft, task).level
         shape["acceptance"], source = cell.value, cell.source
     return SyntheticStream(
         f"synthetic:{target}+{draft}:{task}",

@@ -14,6 +14,7 @@ from archsim.streams.interface import UNBOUNDED, Candidates, DecisionStream, Pos
 
 BLOCK = 128
 MAX_BLOCKS = 1024  # cached; about 13 kB each
+MAX_NODES = 4096  # nodes off the accepted path that are kept
 MAX_POSITION = 1 << 48
 
 _DRAFT_LANE, _SCATTER_LANE = 0, 1
@@ -62,6 +63,7 @@ class SyntheticStream(DecisionStream):
         self._tokens = tokens
         self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
         self._request_z: dict[int, tuple[float, float]] = {}
+        self._nodes: dict[tuple[int, int, int, int], Candidates] = {}
 
     def prompt_tokens(self, request: int) -> int:
         """Prompt length as asked."""
@@ -131,7 +133,16 @@ class SyntheticStream(DecisionStream):
 
     def _off_path(self, request: int, missed: int, path: Sequence[int]) -> Candidates:
         key = path_key(path)
-        self._offpath.add((request, missed, len(path), key))
+        node = (request, missed, len(path), key)
+        self._offpath.add(node)
+        found = self._nodes.get(node)
+        if found is None:
+            if len(self._nodes) >= MAX_NODES:
+                self._nodes.clear()
+            found = self._nodes[node] = self._draw_node(request, missed, path, key)
+        return found
+
+    def _draw_node(self, request: int, missed: int, path: Sequence[int], key: int) -> Candidates:
         u = self.draws.uniforms(request, missed, len(path), key)
         z_node, z_entropy = normals(u[:, 0], u[:, 1])
         block, i = self._at(request, missed)

@@ -48,21 +48,23 @@ class Runtime:
         self.planner = planner
         self.residency = FirstTouch() if residency is None else residency
         self.stores: list[dict[str, Any]] = []
-        self._of: dict[str, Keeper] = {}
-        devices: dict[str, tuple[Device, list[str]]] = {}
-        for role in planner.placements:
-            device = planner.device(role, OpKind.MATMUL)
-            if OpKind.MAP in device.ops:
-                devices.setdefault(device.name, (device, []))[1].append(role)
-        for device, roles in devices.values():
-            keeper = _keeper(self.residency, Ground(planner, device, tuple(roles), kv_bytes), first_store)
+        self._of: dict[tuple[str, bool], Keeper] = {}
+        devices: dict[str, tuple[Device, list[tuple[str, bool]]]] = {}
+        for role, place in planner.placements.items():
+            for batched in (False, True) if place.batch_on else (False,):
+                device = planner.device(role, OpKind.MATMUL, False, batched)
+                if OpKind.MAP in device.ops:
+                    devices.setdefault(device.name, (device, []))[1].append((role, batched))
+        for device, users in devices.values():
+            roles = tuple(dict.fromkeys(role for role, _ in users))
+            keeper = _keeper(self.residency, Ground(planner, device, roles, kv_bytes), first_store)
             self.stores += keeper.stores
             first_store += len(keeper.stores)
-            self._of |= dict.fromkeys(roles, keeper)
+            self._of |= dict.fromkeys(users, keeper)
 
-    def keeper(self, role: str) -> Keeper | None:
-        """What keeps the windows that a role's passes use; None where they need none."""
-        return self._of.get(role)
+    def keeper(self, role: str, batched: bool = False) -> Keeper | None:
+        """What keeps the windows that a role's (batched) passes use; None where they need none."""
+        return self._of.get((role, batched and bool(self.planner.placements[role].batch_on)))
 
     def plan(self, passes: Sequence[Pass]) -> tuple[Block | None, Block, list[Change]]:
         """Plan passes that run one after the other.
@@ -81,8 +83,8 @@ class Runtime:
         InputError
             When a buffer cannot be mapped beside those that are needed with it.
         """
-        keeper = self._of.get(passes[0].role)
-        if keeper is None:
+        keeper = self.keeper(passes[0].role, passes[0].batched)
+        if keeper is None or passes[0].reads == "ahead":  # reads into the ring touch no window
             return None, chain([self.planner.block(asked) for asked in passes]), []
         planned = [keeper.plan(asked) for asked in passes]
         later = [part for prelude, block, _ in planned[1:] for part in (prelude, block) if part is not None]

@@ -16,6 +16,7 @@ SPEC = {
     "bandwidth_bytes_per_s": 40.0e9,
     "single_bandwidth_bytes_per_s": 10.0e9,
     "copy_bytes_per_s": 8.0e9,
+    "uncached_bytes_per_s": 2.0e8,
     "sync_ps": 10_000_000,
     "random_row_ps": 240_000,
     "control_ipc": 2.0,

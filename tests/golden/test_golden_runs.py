@@ -33,6 +33,12 @@ CASES = {
         (),
     ),
 }
+CASES |= {
+    "lever": ("lever", {"target": "llama-3.1-8b", "stream": "synthetic:llama-3.1-8b:mbpp", "acceptance": 0.6}, ()),
+    "lever_recorded": ("lever", {"target": "qwen3-8b", "stream": "recorded:exit_layers:15"}, ("job.dram_fraction=1",)),
+    "edgellm": ("edgellm", {"target": "qwen3-8b", "stream": "synthetic:qwen3-8b:gsm8k", "acceptance": 0.4}, ()),
+    "opt_tree": ("opt_tree", {"target": "qwen3-8b", "stream": "synthetic:qwen3-8b:gsm8k", "acceptance": 0.4}, ()),
+}
 KEPT = ("digest", "tokens", "steps", "decode_tokens_per_s", "ttft_s", "energy_j", "phases", "units", "bytes")
 
 

@@ -23,7 +23,7 @@ ALLOWED = {
     "engine": set(),
     "streams": {"config", "units", "registry", "device"},
     "workload": {"device", "system", "config", "units", "registry", "engine", "streams", "schedules"},
-    "schedules": {"engine", "workload", "streams", "registry", "config", "units"},
+    "schedules": {"engine", "workload", "streams", "registry", "config", "units", "device"},
     "columns": {"units"},
     "manifest": {"columns", "device", "config", "units"},
     "runfolder": {"columns", "manifest", "config", "units"},

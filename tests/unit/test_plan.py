@@ -62,16 +62,60 @@ def test_streamed_layers_take_and_give_one_slot_each(system, pinned):
     assert (ops["weight_bytes"][loads] == plan.models["target"].layer_bytes).all()
 
 
-def test_a_streamed_projection_is_read_in_layer_sized_pieces(system):
+def test_a_streamed_projection_is_read_as_a_whole_and_waited_for(system):
     plan = planner(system, "llama-3.1-8b", layers_in="flash", head_in="flash", head_on=("npu",))
     spec = plan.models["target"]
     block = plan.block(Pass("target", "verify", 9, 50))
     ops = plan.ops.tables()["ops"]
-    entries = block.op[block.op >= 0]
-    reads = ops["weight_bytes"][entries[ops["name"][entries] == "head.load"]]
-    assert reads.sum() == spec.head_bytes
-    assert reads.max() <= spec.layer_bytes
-    assert total(plan, block, "macs") == pytest.approx(9 * (spec.layers_parameters + spec.head_parameters), rel=0.01)
+    named = np.append(ops["name"][block.op[:-1]], "join")
+    (read,) = np.flatnonzero(named == "head.load")
+    assert ops["weight_bytes"][block.op[read]] == spec.head_bytes
+    assert (block.store[read] == -1).all()  # a buffer of its own, not the ring's
+    after = block.succ[block.succ_ptr[read] : block.succ_ptr[read + 1]]
+    assert named[after].tolist() == ["head.projection"]
+
+
+LANDED = 8
+
+
+@pytest.mark.parametrize("pinned", [0, 10, 30])
+def test_reads_ahead_and_landed_layers_are_the_pass_taken_apart(system, pinned):
+    spec = model("smollm2-135m")
+    place = Placement(layers_in="flash").within(spec, pinned / 30)
+    plan = Planner(system, {"target": spec}, {"target": place}, {"target": RING}, {"target": LANDED})
+    if pinned == 30:
+        assert not (plan.block(Pass("target", "verify", 4, 50, reads="landed")).store >= 0).any()
+        return
+    whole = plan.block(Pass("target", "verify", 4, 50, first=0, last=30))
+    reads = plan.block(Pass("target", "verify", last=30, reads="ahead"))
+    parts = [
+        plan.block(Pass("target", "verify", 4, 50, first=first, last=last, reads="landed", projected=0))
+        for first, last in ((0, 18), (18, 30))
+    ]
+    streamed = 30 - pinned
+
+    def changes(block, store):
+        return int(block.store_start[block.store == store].sum()), int(block.store_end[block.store == store].sum())
+
+    assert reads.rows == streamed + 1
+    assert (changes(reads, RING), changes(reads, LANDED)) == ((streamed, 0), (0, streamed))
+    assert sum(changes(part, RING)[1] for part in parts) == -streamed
+    assert sum(changes(part, LANDED)[0] for part in parts) == -streamed
+    tail = plan.block(Pass("target", "verify", 4, 50, first=30, last=30))
+    assert sum(int(b.work.sum()) for b in (reads, *parts, tail)) == int(whole.work.sum())
+
+
+def test_a_batched_pass_runs_where_batches_do(system):
+    spec = model("smollm2-135m")
+    place = Placement(layers_on=("cpu",), batch_on=("npu",)).within(spec, 0.0)
+    plan = Planner(system, {"draft": spec}, {"draft": place}, {})
+    units = {
+        batched: set(plan.block(Pass("draft", "draft_next", 4, 50, batched=batched, depths=(4,) * 4)).unit.tolist())
+        for batched in (False, True)
+    }
+    npu = system.binding.unit("npu.core")
+    assert npu in units[True]
+    assert npu not in units[False]
 
 
 @pytest.mark.parametrize("phase", ["decode", "verify"])

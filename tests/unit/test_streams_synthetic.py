@@ -29,8 +29,9 @@ def test_name_and_source():
     assert stream.name == "synthetic:llama-3.1-8b+eagle3-llama-3.1-8b:mbpp"
     assert open_stream("synthetic:llama-3.1-8b+eagle3-llama-3.1-8b:mbpp", 1).name == stream.name
     assert (stream.kind, stream.model, stream.requests) == ("synthetic", "llama-3.1-8b", UNBOUNDED)
-    assert stream.shape.acceptance == 0.854
-    assert stream.source.startswith("assumed: as humaneval")
+    cell = acceptance("llama-3.1-8b", "eagle3-llama-3.1-8b", "mbpp")
+    assert cell.value == 0.854
+    assert (stream.shape.acceptance, stream.source) == (cell.fitted.value, cell.fitted.source)
     pair = open_stream("synthetic:llama-3.1-8b+llama-3.2-1b:gsm8k", 1)
     assert pair.shape.acceptance == 0.72
     assert (stream.prompt_tokens(0), stream.length(0)) == (137, 128)
@@ -48,8 +49,8 @@ def test_name_and_source():
         ),
         ("synthetic:qwen3-8b:gsm", "unknown task 'gsm'; did you mean 'gsm8k'?"),
         (
-            "synthetic:qwen3-8b+qwen3-0.6b:gsm8k",
-            "no acceptance data for qwen3-8b with draft 'qwen3-0.6b'; drafts with data: eagle3-qwen3-8b, "
+            "synthetic:qwen3-4b+qwen3-0.6b:gsm8k",
+            "no acceptance data for qwen3-4b with draft 'qwen3-0.6b'; drafts with data: eagle3-qwen3-4b, "
             "or give the value (acceptance=0.7)",
         ),
         (
@@ -85,7 +86,7 @@ def test_bad_texts(text, message):
         ({"depth_factor": 0.0}, "depth_factor must be a number from 0 to 1, not 0.0"),
         ({"sd_hidden": 3.0}, "sd_hidden 3.0 is more than sd_position 2.2"),
         ({"sd_request": 0.5}, "sd_request_hidden 0.75 is more than sd_request 0.5"),
-        ({"tail": "medusa"}, "unknown tail 'medusa'; known: recorded, sequoia, or give shares as numbers"),
+        ({"tail": "medusa"}, "unknown tail 'medusa'; known: recorded, sequoia, measured, or give shares as numbers"),
         ({"tail": (0.6, 0.6), "candidates": 3}, "tail (0.6, 0.6) must be shares from 0 to 1 that add up to 1 at most"),
         ({"tail": (0.1,)}, "candidates must be 1 to 2 with this tail, not 8"),
         ({"candidates": 9}, "candidates must be 1 to 8 with this tail, not 9"),
@@ -128,6 +129,10 @@ def test_every_cell_has_a_source_and_lies_in_its_range():
             assert task == ANY_TASK or task in known.tasks
             assert 0 < cell.value < 1
             assert cell.source
+            if cell.fitted:
+                low, high = cell.fitted.range
+                assert low < cell.fitted.value < high
+                assert cell.fitted.source.startswith("fitted: ")
             if cell.range:
                 assert cell.range[0] <= cell.value <= cell.range[1]
             assert acceptance(target, draft, "alpaca" if task == ANY_TASK else task) == cell
@@ -284,7 +289,7 @@ def test_acceptance_moves_outcomes_one_way():
 
 def test_draws_stay_what_they_are():
     """Pinned outcomes: a change here changes every simulated text."""
-    stream = open_stream("synthetic:qwen3-8b:gsm8k", 1)
+    stream = open_stream("synthetic:qwen3-8b:gsm8k", 1, acceptance=0.618, tail="recorded")
     assert [stream.position(0, pos).rank for pos in range(16)] == [0, 1, 1, 1, 1, 3, 1, 0, 1, 1, 1, 1, 1, 1, 1, 1]
     assert [stream.accepted(request, 0, 8) for request in range(8)] == [0, 4, 1, 0, 0, 1, 1, 0]
     assert stream.position(0, 0).confidence == pytest.approx(0.41340664059, rel=1e-9)

@@ -104,6 +104,7 @@ class CpuSpec(BaseModel):
     bandwidth_bytes_per_s: KernelRate
     single_bandwidth_bytes_per_s: KernelRate
     copy_bytes_per_s: KernelRate
+    uncached_bytes_per_s: KernelRate
     sync_ps: KernelTime
     random_row_ps: KernelTime
     control_ipc: KernelInverse
@@ -194,6 +195,7 @@ class Cpu(Device):
             bandwidth=round(spec.bandwidth_bytes_per_s / MB),
             single_bandwidth=round(spec.single_bandwidth_bytes_per_s / MB),
             copy_rate=round(spec.copy_bytes_per_s / MB),
+            uncached_rate=round(spec.uncached_bytes_per_s / MB),
             random_row_ps=spec.random_row_ps,
             instruction=_milli(1 / spec.control_ipc),
             mac_block=_milli(spec.mac_cycles_per_block),

@@ -10,6 +10,7 @@ ATTENTION
     its MACs at the FP16 rate plus a softmax cost per (query, key, head).
 NORM, ROPE, ELEMENTWISE, SAMPLE
     a cost per element; EMBED pays a DRAM latency per row; KV_WRITE, COPY are bytes; CONTROL is instructions.
+    Logits that another device wrote are read past the caches.
 
 Every operator takes the longer of its cycles and its bytes at the rate its cores can ask for. Activations count as
 DRAM traffic: they are written by one device and read by another.
@@ -59,6 +60,7 @@ class CpuNumbers(NamedTuple):
     bandwidth: int  # all cores
     single_bandwidth: int
     copy_rate: int  # bytes copied, each read and written
+    uncached_rate: int  # bytes that another device wrote, read past the caches
     random_row_ps: int
     instruction: int  # cycles per instruction of control code
     mac_block: int  # per block of 32 MACs
@@ -145,6 +147,8 @@ def plan_cpu(ops, c, unpack, float_macs, job_class_khz):
         elif kind == SAMPLE:
             cycles = -(-ops.m[i] * ops.k[i] * c.sample // 1000)
             time_ps = max(cycles_to_ps(cycles, c.single_khz), bytes_to_ps(read + write, c.single_bandwidth))
+            if ops.n[i] > 0:  # logits of another device
+                time_ps = max(time_ps, bytes_to_ps(read, c.uncached_rate))
         else:
             if kind == ATTENTION:
                 read += ops.kv_bytes[i]
