@@ -238,7 +238,7 @@ def _trace(
         schedule=resolved.data["schedule"]["name"],
         seed=job.spec.seed,
         system=described,
-        prices={"energy_pj": prices.energy_pj, "power_mw": prices.power_mw, "area_um2": prices.area_um2},
+        prices=prices.document(),
         stream={
             "kind": origin.partition(":")[0],
             "label": origin,

@@ -61,9 +61,12 @@ def executions(trace: Trace, weights: np.ndarray) -> np.ndarray:
     return np.bincount(trace.row_op[has], weights[has], len(trace.ops["op"]))
 
 
-def action_counts(trace: Trace) -> dict[str, float]:
-    """How often each action (``<device>.<action>``) happened in the run; whole numbers unless rows were cut."""
-    done = executions(trace, fractions(trace))
+def action_counts(trace: Trace, factor: np.ndarray | None = None) -> dict[str, float]:
+    """How often each action (``<device>.<action>``) happened in the run; whole numbers unless rows were cut.
+
+    With a `factor` per row, rows count that much.
+    """
+    done = executions(trace, fractions(trace) if factor is None else fractions(trace) * factor)
     counts = trace.counts
     each = done[positions(trace.ops["op"], counts["op"])] * counts["count"]
     names, where = np.unique(counts["action"], return_inverse=True)
