@@ -41,6 +41,8 @@ class JobSpec(BaseModel):
         Storage type of the target's KV cache; None is the model's own.
     kv_tier : str
         Where the KV cache lives.
+    thermal : str or None
+        Part of device kind ``thermal`` that says how the phone warms up and throttles; None leaves heat out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -57,6 +59,7 @@ class JobSpec(BaseModel):
     acceptance: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
     kv_dtype: Literal["FP32", "FP16", "BF16", "INT8", "Q8_0", "Q4_0"] | None = None
     kv_tier: Literal["dram", "flash"] = "dram"
+    thermal: Text | None = None
 
 
 class Span(BaseModel):

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from archsim.trace import Trace
+from archsim.units import PS_PER_S
+
+#: Simulated time above which a run without a thermal model is doubtful.
+LONG_PS = 60 * PS_PER_S
 
 
 def cautions(trace: Trace) -> Iterator[str]:
@@ -26,6 +30,11 @@ def cautions(trace: Trace) -> Iterator[str]:
         yield f"{counts['ended_early']} request(s) ended early, where the recording ends"
     if counts.get("off_trace_nodes"):
         yield f"{counts['off_trace_nodes']} recorded leaves were wanted for expansion and could not be (off trace)"
+    if trace.duration_ps > LONG_PS and not manifest.get("thermal"):
+        yield (
+            f"{trace.duration_ps / PS_PER_S:.0f} s were simulated without a thermal model, and a phone may throttle by "
+            "then: give --thermal phone_passive (job.thermal)"
+        )
     share = uncalibrated_share(trace)
     if share:
         worst = max(share, key=lambda pool: share[pool])

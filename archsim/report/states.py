@@ -43,7 +43,21 @@ def spans(trace: Trace) -> dict[str, Span]:
     if missing:
         raise InputError(f"state {min(missing)!r} has no power; add it to the table of static power")
     whole = Span(*(np.array([value], dtype=np.int64) for value in (0, duration, duration)))
-    return found | {block: whole for block in prices["power_mw"] if block not in inside}
+    found |= {block: whole for block in prices["power_mw"] if block not in inside}
+    if "dram.refresh" in found:
+        found["dram.refresh"] = _refresh(trace, whole)
+    return found
+
+
+def _refresh(trace: Trace, whole: Span) -> Span:
+    """Refresh over the whole run, once more while the DRAM was hot (notes ``hot_dram``: 1 from then on, 0 back)."""
+    notes = trace.notes
+    mine = notes["kind"] == "hot_dram"
+    times, levels = notes["time_ps"][mine], notes["value"][mine]
+    begin = times[levels == 1]
+    end = np.append(times[levels == 0], trace.duration_ps)[: len(begin)]
+    pairs = ((whole.begin_ps, begin), (whole.end_ps, end), (whole.weight_ps, end - begin))
+    return Span(*(np.concatenate(pair) for pair in pairs))
 
 
 def _busy(trace: Trace, block: str, units: list[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -105,6 +105,10 @@ class OpTable:
                     f"system.{device.name} is out of all proportion to the others"
                 )
 
+    def counts_since(self, first: int) -> list[tuple[int, str, int]]:
+        """Counts (entry, action, number) added after the first `first` of them."""
+        return self._counts[first:]
+
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Tables ``ops``, ``counts`` and ``draws`` of the trace."""
         ops = _columns(("op", "device", "kind", "name", "role", "phase", *_SHAPE, *_SHARED), self._entries)

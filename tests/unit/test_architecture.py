@@ -29,7 +29,7 @@ ALLOWED = {
     "manifest": {"columns", "device", "config", "units"},
     "runfolder": {"columns", "manifest", "config", "units"},
     "trace": {"columns", "manifest", "runfolder", "units"},
-    "report": {"trace", "device", "units", "config", "system"},
+    "report": {"trace", "device", "technology", "units", "config", "system"},
     "reproduce": {"technology", "devices", "streams", "units", "config", "report", "session"},
 }
 #: Imports that exist for type checkers only.

@@ -22,12 +22,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from archsim.device import BLOCK, STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Rows, Unit
-from archsim.devices.dram.power import prices
-from archsim.devices.dram.standard import load_standard
 from archsim.devices.pim.gemv import best_plan, lower
 from archsim.devices.pim.host import leftover
 from archsim.devices.pim.isa import Cmd
-from archsim.devices.pim.power import AREA, DEFAULT_DIE, ENERGY, OFF_CHIP
+from archsim.devices.pim.power import OFF_CHIP, area_table, price_table
 from archsim.devices.pim.standard import PimStandard, load_pim
 from archsim.lowering import (
     LEAD_PS,
@@ -195,14 +193,8 @@ class Pim(Device):
 
     def energy(self) -> dict[str, Cost]:
         """Per command and bit; rows and refreshes at the plain die's prices."""
-        die = prices(self.standard.dram or load_standard(DEFAULT_DIE))
-        return {
-            "activate": Cost(die.activate_pj, "pJ", f"one row of one bank: {die.source}"),
-            **ENERGY,
-            "refresh": Cost(die.refresh_all_pj, "pJ", f"all-bank refresh of one die: {die.source}"),
-        }
+        return price_table(self.standard)
 
     def area(self) -> dict[str, Cost]:
-        """Area of the MAC blocks on the DRAM dies."""
-        blocks = self.standard.banks // self.standard.compute.banks_per_block * self.standard.organisation["channels"]
-        return {"mac_blocks": AREA["mac_block"].times(blocks)}
+        """Area of what is added to the DRAM dies."""
+        return area_table(self.standard)
