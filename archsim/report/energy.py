@@ -155,9 +155,12 @@ def energy(trace: Trace) -> Energy:
 
 
 def _by_phase(trace: Trace, pj: np.ndarray) -> dict[str, float]:
-    names, which = np.unique(trace.ops["phase"], return_inverse=True)
+    """Energy by phase of the operators; all that runs in prefill blocks is ``prefill``."""
+    names, which = np.unique(np.append(trace.ops["phase"], "prefill"), return_inverse=True)
     has = trace.row_op >= 0
-    totals = np.bincount(which[trace.row_op[has]], pj[has], len(names))
+    phase = which[trace.row_op[has]]
+    phase[(trace.blocks["phase"] == "prefill")[trace.row_block[has]]] = which[-1]
+    totals = np.bincount(phase, pj[has], len(names))
     return {str(name): float(total) / PJ_PER_J for name, total in zip(names, totals)}
 
 

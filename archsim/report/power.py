@@ -67,6 +67,12 @@ def energy_between(trace: Trace, edges_ps: np.ndarray) -> np.ndarray:
     return _spent(trace, np.asarray(edges_ps, dtype=np.int64))[1]
 
 
+def device_energy_between(trace: Trace, edges_ps: np.ndarray) -> dict[str, np.ndarray]:
+    """Energy in pJ between ascending `edges_ps`, static energy included: one value per interval, by device."""
+    names, spent = _spent(trace, np.asarray(edges_ps, dtype=np.int64))
+    return dict(zip(names, spent))
+
+
 def _spent(trace: Trace, edges: np.ndarray) -> tuple[list[str], np.ndarray]:
     devices, cost = device_pj(trace)
     static, when = static_mw(trace), spans(trace)

@@ -60,7 +60,7 @@ def _units(trace: Trace) -> Table:
 def _known(cost: Mapping[str, Any]) -> dict[str, Any]:
     """What is known of a price: its ends, process, scope, grade and source."""
     low, high = cost["range"] or (cost["value"],) * 2
-    facts = {key: cost.get(key) for key in ("node_nm", "voltage_v", "scope", "confidence")}
+    facts = {key: cost.get(key) or None for key in ("node_nm", "voltage_v", "scope", "confidence")}
     return {"unit": cost["unit"], "price": cost["value"], "low": low, "high": high, **facts, "source": cost["source"]}
 
 

@@ -54,6 +54,7 @@ FITTED: dict[str, tuple[int, int]] = {
     "leak_mw": (0, 3),
     "access_ns": (1, 3),
 }
+UNITS = {"area_mm2": "mm2", "read_pj": "pJ", "write_pj": "pJ", "leak_mw": "mW", "access_ns": "ns"}
 #: Capacities that may be asked for, bytes; below 1 MiB the power laws are extrapolated.
 SIZES = (4 << 10, 64 << 20)
 WIDTHS = (8, 4096)

@@ -30,7 +30,7 @@ ALLOWED = {
     "runfolder": {"columns", "manifest", "config", "units"},
     "trace": {"columns", "manifest", "runfolder", "units"},
     "report": {"trace", "device", "technology", "units", "config", "system"},
-    "reproduce": {"technology", "devices", "streams", "units", "config", "report", "session"},
+    "reproduce": {"trace", "technology", "devices", "streams", "units", "config", "report", "session"},
 }
 #: Imports that exist for type checkers only.
 TYPE_ONLY = {("workload", "schedules"), ("workload", "streams")}

@@ -127,7 +127,14 @@ def test_energy_is_counts_times_prices():
     assert spent.total_j == spent.dynamic_j + sum(spent.static_j.values())
     assert spent.by_device()["npu"] == pytest.approx(20e-9 + 1143.125 * PJ, rel=1e-14)
     assert spent.phase_j == pytest.approx(
-        {"io": 18000 * PJ, "compute": 3000 * PJ, "draft": 215.625 * PJ, "projection": 100 * PJ, "control": 20 * PJ},
+        {
+            "prefill": 10500 * PJ,
+            "io": 9000 * PJ,
+            "compute": 1500 * PJ,
+            "draft": 215.625 * PJ,
+            "projection": 100 * PJ,
+            "control": 20 * PJ,
+        },
         rel=1e-12,
     )
 
