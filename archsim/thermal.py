@@ -2,7 +2,8 @@
 
 A :class:`Meter` stands between a job and the simulation: it knows what every emitted block costs on each device and
 how far each has come, and so the power of the last step without looking at a trace. The governor is one process that
-wakes every step, moves the temperatures, and every period steps clocks down or up by one operating point. What it does
+wakes every step, moves the temperatures, and every period steps clocks by one operating point: down while a limit is
+exceeded and the place still warms, up when all are well below (as the step-wise governor of Linux does). What it does
 is in the run's script and rates, so a replay repeats it; temperatures are notes in thousandths of a kelvin.
 
 Only clocks slow down: rates follow :meth:`archsim.device.Device.clocks`, and latencies of other domains do not. A
@@ -103,6 +104,7 @@ class Governor:
         self.prices = system.prices()
         self.meter = Meter(sim, job.planner.ops, self.prices, self.devices)
         self.network = Network(spec)
+        self.before = dict(self.network.kelvin)
         self.processes: list[Process] = []
         self.units = [unit.name for unit in system.units]
         self.busy = np.zeros(len(self.units), dtype=np.int64)
@@ -171,11 +173,13 @@ class Governor:
         kelvin, spec = self.network.kelvin, self.spec
         for clock in self.prices.clocks:
             node = self._node(clock.name.split(".", 1)[0])
-            die = kelvin.get(node, kelvin["package"])
-            over = max(die - spec.junction_k, kelvin["body"] - spec.skin_k)
+            node = node if node in kelvin else "package"
+            limits = ((node, spec.junction_k), ("body", spec.skin_k))
             now = self.corner[clock.name]
-            then = max(now - 1, 0) if over > 0 else now
-            if over < -spec.hysteresis_k:
+            then = now
+            if any(kelvin[at] > limit and kelvin[at] > self.before[at] for at, limit in limits):
+                then = max(now - 1, 0)
+            elif all(kelvin[at] < limit - spec.hysteresis_k for at, limit in limits):
                 then = min(now + 1, len(clock.corners) - 1)
             if then != now:
                 self.corner[clock.name] = then
@@ -183,6 +187,7 @@ class Governor:
                     self.sim.set_rate(target, clock.corners[then][0])
         self._memory("dram", spec.hot_dram_k, (1 - 2 * spec.refresh_share) / (1 - spec.refresh_share))
         self._memory("flash", spec.hot_flash_k, spec.hot_flash_rate)
+        self.before = dict(kelvin)
 
     def _memory(self, die: str, limit_k: float, rate: float) -> None:
         kelvin = self.network.kelvin[die]

@@ -68,4 +68,5 @@ def write_tables(trace: Trace, folder: Path, ending: str) -> list[str]:
 def write_figures(trace: Trace, folder: Path) -> list[str]:
     """Write every figure of a run as SVG; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [str(save(figure(trace, kind), folder / f"{kind}.svg")) for kind in KINDS]
+    kinds = [*KINDS, *(["heat"] if is_thermal(trace) else [])]
+    return [str(save(figure(trace, kind), folder / f"{kind}.svg")) for kind in kinds]

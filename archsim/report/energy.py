@@ -154,14 +154,34 @@ def energy(trace: Trace) -> Energy:
     )
 
 
+def row_phases(trace: Trace) -> tuple[list[str], np.ndarray]:
+    """Names of phases, and the phase of each row (-1: rows without an operator); prefill blocks are ``prefill``."""
+    names, which = np.unique(np.append(trace.ops["phase"], "prefill"), return_inverse=True)
+    phase = np.append(which[:-1], -1)[trace.row_op]
+    prefill = np.append(trace.blocks["phase"] == "prefill", False)[trace.row_block]
+    phase[prefill & (phase >= 0)] = which[-1]
+    return names.tolist(), phase
+
+
 def _by_phase(trace: Trace, pj: np.ndarray) -> dict[str, float]:
     """Energy by phase of the operators; all that runs in prefill blocks is ``prefill``."""
-    names, which = np.unique(np.append(trace.ops["phase"], "prefill"), return_inverse=True)
-    has = trace.row_op >= 0
-    phase = which[trace.row_op[has]]
-    phase[(trace.blocks["phase"] == "prefill")[trace.row_block[has]]] = which[-1]
-    totals = np.bincount(phase, pj[has], len(names))
-    return {str(name): float(total) / PJ_PER_J for name, total in zip(names, totals)}
+    names, phase = row_phases(trace)
+    has = phase >= 0
+    totals = np.bincount(phase[has], pj[has], len(names))
+    return {name: float(total) / PJ_PER_J for name, total in zip(names, totals)}
+
+
+def by_phase_and_device(trace: Trace) -> list[dict[str, float | str]]:
+    """Dynamic energy by phase and device, in joule: ``phase``, ``device``, ``energy_j``; zeros left out."""
+    from archsim.report.waste import wasted_pj
+
+    names, phase = row_phases(trace)
+    has = phase >= 0
+    found = []
+    for device, _, whole in wasted_pj(trace):
+        totals = np.bincount(phase[has], whole[has], len(names)) / PJ_PER_J
+        found += [{"phase": n, "device": device, "energy_j": float(j)} for n, j in zip(names, totals) if j > 0]
+    return found
 
 
 def by_token(trace: Trace) -> list[dict[str, float]]:

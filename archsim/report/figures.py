@@ -10,6 +10,7 @@ import numpy as np
 from archsim.report import style
 from archsim.report.area import area_mm2
 from archsim.report.energy import energy
+from archsim.report.flow_figures import flow_figure, heat_figure
 from archsim.report.latency import PHASES, in_order, latency, timeline
 from archsim.report.power import power
 from archsim.report.tables import flat
@@ -276,11 +277,15 @@ KINDS: Mapping[str, Callable[[Trace], Figure]] = {
     "energy": energy_figure,
     "area": area_figure,
     "power": power_figure,
+    "flow": flow_figure,
 }
+#: Figures that only some runs have.
+SPECIAL: Mapping[str, Callable[[Trace], Figure]] = {"heat": heat_figure}
 
 
 def figure(trace: Trace, kind: str) -> Figure:
-    """Figure of one run by its kind in `KINDS`; an unknown kind raises InputError with the known ones."""
-    if kind not in KINDS:
-        raise InputError(f"no figure {kind!r}; {suggest(kind, KINDS)}")
-    return KINDS[kind](trace)
+    """Figure of one run by its kind in `KINDS` or `SPECIAL`; an unknown kind raises InputError with the known ones."""
+    known = {**KINDS, **SPECIAL}
+    if kind not in known:
+        raise InputError(f"no figure {kind!r}; {suggest(kind, known)}")
+    return known[kind](trace)

@@ -70,8 +70,8 @@ def _path(text: str) -> Path:
 
 
 def of_run(kind: str, argv: Sequence[str] | None = None) -> int:
-    """Draw one figure (a name in `archsim.report.figures.KINDS`) of one run folder."""
-    arguments = parser(figures.KINDS[kind].__doc__.splitlines()[0])
+    """Draw one figure (a name in `archsim.report.figures.KINDS` or `SPECIAL`) of one run folder."""
+    arguments = parser({**figures.KINDS, **figures.SPECIAL}[kind].__doc__.splitlines()[0])
     arguments.add_argument("run", type=_path, help="a run folder")
     if kind == "timeline":
         arguments.add_argument("--start-s", type=_seconds, default=0.0, help="begin of the window in s")

@@ -205,3 +205,15 @@ def test_every_die_of_the_machine_heats_a_node():
     system = System.from_data(machine.data, machine.sources)
     heated = {Governor._node(name) for name in system.devices}
     assert heated == {*DIES, "rest"}
+
+
+def test_the_heat_figure_is_drawn_and_its_script_refuses_a_run_without_heat(tmp_path, capsys):
+    from archsim.report import figures, script, style
+
+    part = hot_part(tmp_path, skin_k="298.4 K", hysteresis_k="0.1 K", body_j_per_k="2 J/K", period_ps="100 ms")
+    warm = run(load(system="oneplus_12", schedule="cpu_ar", job={**JOB, "thermal": str(part)}), trace="off").trace
+    path = style.save(figures.figure(warm, "heat"), tmp_path / "heat.svg")
+    assert path.stat().st_size > 20_000
+    run(load(system="oneplus_12", schedule="cpu_ar", job={**JOB, "tokens": 3}), output=tmp_path / "cold")
+    assert script.of_run("heat", [str(tmp_path / "cold"), "-o", str(tmp_path / "f.svg")]) == 2
+    assert "the run has no temperatures" in capsys.readouterr().err

@@ -190,7 +190,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "option beside a file, schedule": (
         ["run", "demo_flash_ar", "--schedule", "3"],
-        "--schedule: unknown schedule '3'; known: chain_sd, flash_ar, resident_ar",
+        f"--schedule: unknown schedule '3'; known: {', '.join(sorted(registry.names('schedule')))}",
     ),
     "draft of a draft": (
         [*swapped("--schedule", "chain_sd"), "--set", "job.draft=eagle3-eagle3-qwen3-8b"],

@@ -154,6 +154,8 @@ def test_script_errors_are_one_line_and_2(arguments, message, run, tmp_path, mon
 def test_every_script_runs_as_a_program(run, tmp_path):
     """One process each, to see that a script needs nothing but the package."""
     for path in sorted((ROOT / "plots").glob("*.py")):
+        if path.stem in figures.SPECIAL:  # of runs that this one is not
+            continue
         target = tmp_path / f"{path.stem}.svg"
         done = subprocess.run(
             [sys.executable, path, run, "-o", target], cwd=ROOT, capture_output=True, text=True, timeout=60,

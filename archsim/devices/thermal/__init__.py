@@ -7,8 +7,8 @@ Within a step each node follows the exact exponential for constant power, the wa
 Modelled: junction, package and skin temperature, throttling of clocks by junction and skin, doubled refresh of hot
 DRAM, slower hot flash. Not modelled: heat spreading within a die, leakage that grows with temperature, air movement.
 
-No vendor publishes these numbers; a body of 150 J/K at 8 K/W warms by 13 K in ten minutes at 4 W, in line with phone
-reviews, and phones that decode on the CPU or GPU lose up to half their speed (arXiv 2603.23640).
+No vendor publishes these numbers. A body of 150 J/K at 5.5 K/W holds 18 K above the air at 3.3 W; that phones lose up
+to half their speed in sustained decoding is published (iPhone 16 Pro, arXiv 2603.23640).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class ThermalSpec(BaseModel):
     cpu_j_per_k, npu_j_per_k, dram_j_per_k, package_j_per_k, flash_j_per_k, body_j_per_k : float
         Heat capacity of each node.
     junction_k, skin_k : float
-        A clock steps down while its die is hotter than `junction_k`, every clock while the body is above `skin_k`.
+        A clock steps down while its die is hotter than `junction_k` and warming, every clock while the body is above
+        `skin_k` and warming.
     hysteresis_k : float
         Clocks step up again this far below both limits.
     period_ps, step_ps : int
