@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -118,6 +118,9 @@ def run(
     seed: Annotated[
         int | None, typer.Option(parser=_whole, metavar="INTEGER", help="Seed of the synthetic draws.")
     ] = None,
+    thermal: Annotated[
+        str | None, typer.Option(metavar="PART", help="Thermal model of the phone, such as phone_passive.")
+    ] = None,
     sets: Sets = None,
     output: Out = None,
     trace: Annotated[str, typer.Option(help="off | tasks | full")] = "tasks",
@@ -129,6 +132,7 @@ def run(
     from archsim.session import run as simulate
 
     job = {"target": target, "draft": draft, "stream": stream, "prompts": prompts, "tokens": tokens, "seed": seed}
+    job["thermal"] = thermal
     resolved = load(file, system=system, schedule=schedule, job=job, sets=sets or ())
     result = simulate(resolved, trace=trace, output=output, progress=terminal.progress())
     if as_json:
@@ -161,17 +165,36 @@ def report(
     figures: Annotated[
         Path | None, typer.Option(parser=_path, metavar="DIR", help="Write the figures of the run into this folder.")
     ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(parser=_path, metavar="FILE", help="Price the run by this file instead; nothing is simulated."),
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(parser=_path, metavar="DIR", help="Set energy and area against this run's.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(parser=_path, metavar="DIR", help="Write every table into this folder.")
+    ] = None,
+    ending: Annotated[str, typer.Option("--format", help="csv | parquet | json, for --export")] = "csv",
     as_json: Json = False,
 ) -> None:
     """Tell where time, bytes, energy and area of a run went."""
+    from archsim.config import InputError
     from archsim.config.regular import check_output, output_folder
     from archsim.report import terminal
     from archsim.session import report as make
+    from archsim.units import quote
 
+    if ending not in ("csv", "parquet", "json"):
+        raise InputError(f"--format {quote(ending)} is not one of csv, parquet, json")
     if perfetto is not None:
         check_output(perfetto)
-    with nullcontext() if figures is None else output_folder(figures):
-        document = make(folder, perfetto=perfetto, figures=figures, progress=terminal.progress())
+    prices = {"tables": tables, "baseline": baseline, "export": export, "ending": ending}
+    with ExitStack() as folders:
+        for target in (figures, export):
+            if target is not None:
+                folders.enter_context(output_folder(target))
+        document = make(folder, perfetto=perfetto, figures=figures, progress=terminal.progress(), **prices)
     if as_json:
         print_json(document)
     else:

@@ -13,11 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from archsim.columns import FORMAT, KIND, TABLES
 from archsim.config.regular import read_regular
-from archsim.device import Cost
+from archsim.device import STATES, Cost
 from archsim.units import QUANTITY_MAX, InputError
 
 #: Key of the digest over the manifest itself.
 SEAL = "manifest_digest"
+#: Tables of prices that hold costs.
+PRICED = ("energy_pj", "power_mw", "area_um2")
 #: Largest manifest that is read, in bytes; one of a long run has some 100 kB.
 MAX_BYTES = 64 << 20
 NEEDED = ("format", "config", "config_digest", "schedule", "seed", "units", "pools", "stores", "prices")
@@ -59,10 +61,24 @@ class _Cost(_Open):
     range: Annotated[list[float], Field(min_length=2, max_length=2)] | None
 
 
+class _States(_Open):
+    units: list[Name]
+    states: Annotated[list[Literal[STATES]], Field(min_length=2)]
+    after_ps: dict[Literal[STATES], Whole]
+
+
+class _Clock(_Named):
+    hz: Number
+    targets: list[Name]
+    corners: Annotated[list[Annotated[list[Number], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+
+
 class _Prices(_Open):
     energy_pj: dict[Priced, _Cost]
     power_mw: dict[Name, _Cost]
     area_um2: dict[Name, _Cost]
+    states: dict[Name, _States] = {}
+    clocks: list[_Clock] = []
 
 
 class _Peak(_Open):
@@ -129,7 +145,7 @@ def build_manifest(
     schedule: str,
     seed: int,
     system: Mapping[str, list[dict[str, Any]]],
-    prices: Mapping[str, Mapping[str, Cost]],
+    prices: Mapping[str, Any],
     stream: Mapping[str, str],
     warnings: Mapping[str, Any],
     versions: Mapping[str, str],
@@ -146,7 +162,8 @@ def build_manifest(
         ``units``, ``pools`` and ``stores`` as lists of dictionaries with at least ``name``
         (pools and stores also ``capacity`` and ``unit``).
     prices : Mapping
-        ``energy_pj`` by ``<device>.<action>``, ``power_mw`` and ``area_um2`` by ``<device>.<block>``.
+        ``energy_pj`` by ``<device>.<action>``, ``power_mw`` and ``area_um2`` by ``<device>.<block>``; optional
+        ``states`` and ``clocks`` (see :class:`archsim.system.Prices`).
     stream : Mapping
         ``kind`` and ``label`` of the decision stream.
     warnings : Mapping
@@ -163,7 +180,10 @@ def build_manifest(
         "config_digest": config_digest,
         "config": dict(config),
         **{what: list(system[what]) for what in ("units", "pools", "stores")},
-        "prices": {table: {key: _cost(cost) for key, cost in entries.items()} for table, entries in prices.items()},
+        "prices": {
+            table: {key: _cost(cost) for key, cost in entries.items()} if table in PRICED else entries
+            for table, entries in prices.items()
+        },
         "warnings": dict(warnings),
         "versions": dict(versions),
     }
@@ -171,7 +191,8 @@ def build_manifest(
 
 def _cost(cost: Cost) -> dict[str, Any]:
     spread = None if cost.range is None else [float(value) for value in cost.range]
-    return {"value": float(cost.value), "unit": cost.unit, "source": cost.source, "range": spread}
+    known = {"node_nm": cost.node_nm, "voltage_v": cost.voltage_v, "scope": cost.scope, "confidence": cost.confidence}
+    return {"value": float(cost.value), "unit": cost.unit, "source": cost.source, "range": spread, **known}
 
 
 def seal(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,13 +20,14 @@ from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
 from archsim.recording import script_of, tables_of
 from archsim.streams import DecisionStream, label, open_stream
 from archsim.system import System
+from archsim.thermal import Governor, thermal_spec
 from archsim.trace import Trace, build_manifest, check_target, diff
 from archsim.workload.job import Job
 from archsim.workload.model import ModelSpec
 
 TRACE_MODES = ("off", "tasks", "full")
 #: Values of a run that ``archsim run`` has an option of their own for.
-OPTIONS = ("system", "schedule", "target", "draft", "stream", "prompts", "tokens", "seed")
+OPTIONS = ("system", "schedule", "target", "draft", "stream", "prompts", "tokens", "seed", "thermal")
 RUNS = Path("archsim-runs")
 
 
@@ -194,19 +195,28 @@ def run(
     described = system.describe(job.store_levels())
     described["stores"] += job.stores
     sim = declare(described, log="full" if trace == "full" else "tasks")
-    job.bind(sim, progress)
+    heat = None
+    if job.spec.thermal is not None:
+        spec, heat = thermal_spec(job.spec.thermal)
+        governor = Governor(spec, system, sim, job)
+    metered: Any = sim if heat is None else governor.meter
+    job.bind(metered, progress)
     began = time.process_time()
     if progress is not None:
         progress.start(resolved.data["schedule"]["name"])
     try:
-        for name, steps in schedule.start(sim, job).items():
-            sim.process(steps, name)
+        processes = [sim.process(steps, name) for name, steps in schedule.start(metered, job).items()]
+        if heat is not None:
+            governor.processes += processes
+            sim.process(governor.steps(), "thermal", daemon=True)
         sim.run()
     finally:
         if progress is not None:
             progress.stop()
     cpu_s = time.process_time() - began
     made = _trace(resolved, system, described, job, sim, script=trace != "off")
+    if heat is not None:
+        made.manifest["thermal"] = heat
     folder = None
     if trace != "off":
         folder = made.save(target)
@@ -244,7 +254,7 @@ def _trace(
         schedule=resolved.data["schedule"]["name"],
         seed=job.spec.seed,
         system=described,
-        prices={"energy_pj": prices.energy_pj, "power_mw": prices.power_mw, "area_um2": prices.area_um2},
+        prices=prices.document(),
         stream={
             "kind": origin.partition(":")[0],
             "label": origin,
@@ -299,6 +309,10 @@ def report(
     *,
     perfetto: str | Path | None = None,
     figures: str | Path | None = None,
+    tables: str | Path | None = None,
+    baseline: str | Path | None = None,
+    export: str | Path | None = None,
+    ending: str = "csv",
     progress: Any = None,
 ) -> dict[str, Any]:
     """Report on a run folder: where time, bytes, energy and area went.
@@ -311,18 +325,32 @@ def report(
         Also write a Perfetto trace here.
     figures : path, optional
         Also write the figures into this folder.
+    tables : path, optional
+        A file of prices; the run is reported under these instead of its own.
+    baseline : path, optional
+        Another run folder to set energy and area against.
+    export, ending : path and str, optional
+        Also write every table into this folder, as ``csv``, ``parquet`` or ``json``.
 
     Returns
     -------
     dict
         See :func:`archsim.report.document.document`; ``files`` lists what was written.
     """
-    from archsim.report.document import document, write_figures
+    from archsim.report.document import compared, document, write_figures, write_tables
+    from archsim.report.pricing import repriced
 
     trace = Trace.load(folder)
+    if tables is not None:
+        trace = repriced(trace, tables)
     if progress is not None:
         progress.start("report")
     made = document(trace, f"{trace.manifest['schedule']} on {trace.manifest['config']['system']['name']}: {folder}")
+    if baseline is not None:
+        other = Trace.load(baseline)
+        compared(made, trace, other if tables is None else repriced(other, tables))
+    if export is not None:
+        made["files"] += write_tables(trace, Path(export), ending)
     if perfetto is not None:
         from archsim.report.perfetto import write_perfetto
 

@@ -7,12 +7,12 @@ lists the devices. It holds no state of a run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from archsim import registry, units
 from archsim.config import InputError, Source
-from archsim.device import STREAMS, Binding, Cost, Device, OpKind, Pool, Store, Unit
+from archsim.device import STREAMS, Binding, Clock, Cost, Device, OpKind, Pool, PowerStates, Store, Unit
 
 #: Largest capacity of a pool in the engine's fixed point.
 POOL_LIMIT = 1 << 35
@@ -20,11 +20,39 @@ POOL_LIMIT = 1 << 35
 
 @dataclass(frozen=True)
 class Prices:
-    """Price tables of a system: energy by ``<device>.<action>`` (pJ), power (mW) and area (um2) by block."""
+    """Price tables of a system: energy by ``<device>.<action>`` (pJ), power (mW) and area (um2) by block.
+
+    A block with states stands in ``power_mw`` once per state, as ``<block>.<state>``; ``states`` says by block when it
+    is in which. ``clocks`` are the clock domains.
+    """
 
     energy_pj: Mapping[str, Cost]
     power_mw: Mapping[str, Cost]
     area_um2: Mapping[str, Cost]
+    states: Mapping[str, PowerStates] = field(default_factory=dict)
+    clocks: tuple[Clock, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """Tables as the manifest of a run keeps them; costs stay :class:`Cost`."""
+        return {
+            "energy_pj": self.energy_pj,
+            "power_mw": self.power_mw,
+            "area_um2": self.area_um2,
+            "states": {
+                block: {"units": list(entry.units), "states": list(entry.states), "after_ps": dict(entry.after_ps)}
+                for block, entry in self.states.items()
+            },
+            "clocks": [
+                {
+                    "name": clock.name,
+                    "hz": clock.hz,
+                    "targets": list(clock.targets),
+                    "corners": [list(corner) for corner in clock.corners],
+                    "source": clock.source,
+                }
+                for clock in self.clocks
+            ],
+        }
 
 
 class System:
@@ -100,7 +128,13 @@ class System:
             for table, entries in ((energy, device.energy()), (power, device.power()), (area, device.area())):
                 for key, cost in entries.items():
                     table[f"{name}.{key}"] = cost
-        return Prices(energy, power, area)
+        states = {
+            f"{n}.{key}": entry for n, device in self.devices.items() for key, entry in device.power_states().items()
+        }
+        for block, entry in states.items():
+            power |= {f"{block}.{state}": cost for state, cost in entry.states.items()}
+        clocks = tuple(clock for device in self.devices.values() for clock in device.clocks())
+        return Prices(energy, power, area, states, clocks)
 
     def describe(self, levels: Mapping[str, int] | None = None) -> dict[str, list[dict[str, Any]]]:
         """Units, pools and stores as plain data: what reports show, and what the engine is given.

@@ -42,6 +42,8 @@ class JobSpec(BaseModel):
         Where the KV cache lives.
     mapping : str or None
         How buffers are kept in the NPU's address window (:mod:`archsim.workload.residency`); None is the schedule's.
+    thermal : str or None
+        Part of device kind ``thermal`` that says how the phone warms up and throttles; None leaves heat out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,3 +61,4 @@ class JobSpec(BaseModel):
     kv_dtype: Literal["FP32", "FP16", "BF16", "INT8", "Q8_0", "Q4_0"] | None = None
     kv_tier: Literal["dram", "flash"] = "dram"
     mapping: Text | None = None
+    thermal: Text | None = None

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 
 from archsim.report.summary import TABLE_ACTIONS, table_share
 from archsim.trace import Trace
+from archsim.units import PS_PER_S
+
+#: Simulated time above which a run without a thermal model is doubtful.
+LONG_PS = 60 * PS_PER_S
 
 
 def cautions(trace: Trace) -> Iterator[str]:
@@ -30,6 +34,11 @@ def cautions(trace: Trace) -> Iterator[str]:
     measured, far = table_share(trace), table_share(trace, TABLE_ACTIONS[1:])
     if measured:
         yield f"{measured:.0%} of the run rests on a table of measured kernels, {far:.0%} on sizes outside that table"
+    if trace.duration_ps > LONG_PS and not manifest.get("thermal"):
+        yield (
+            f"{trace.duration_ps / PS_PER_S:.0f} s were simulated without a thermal model, and a phone may throttle by "
+            "then: give --thermal phone_passive (job.thermal)"
+        )
     share = uncalibrated_share(trace)
     if share:
         worst = max(share, key=lambda pool: share[pool])

@@ -7,12 +7,15 @@ from typing import Any
 
 from archsim.report.cautions import cautions
 from archsim.report.figures import figure, kinds_of
+from archsim.report.heat import heat, is_thermal
 from archsim.report.null import null_model
 from archsim.report.owner import sentence
 from archsim.report.style import save
 from archsim.report.summary import summarise
-from archsim.report.tables import TABLES, table
+from archsim.report.tables import TABLES, table, write_table
+from archsim.report.totals import against, overhead
 from archsim.trace import Trace
+from archsim.units import PS_PER_S
 
 _TITLES = {
     "requests": "Requests",
@@ -22,8 +25,12 @@ _TITLES = {
     "latency": "Latency by phase and unit",
     "units": "Units",
     "bytes": "Bytes moved",
+    "totals": "Totals with all prices low, typical and high",
     "energy": "Energy by device and action",
-    "waste": "Useful and wasted energy",
+    "phases": "Energy by phase",
+    "states": "Static power by state",
+    "use": "Useful and wasted energy by device",
+    "waste": "Wasted energy by cause",
     "area": "Area",
     "window": "Address windows",
 }
@@ -35,6 +42,8 @@ def document(trace: Trace, title: str) -> dict[str, Any]:
     for optional in ("window", "cycles"):  # not every machine or schedule has them
         if not tables[_TITLES[optional]]:
             del tables[_TITLES[optional]]
+    if is_thermal(trace):
+        tables["Heat over time"] = heat(trace, max(10 * PS_PER_S, -(-trace.duration_ps // 60)))
     tables["Null model (bytes / bandwidth + operations / peak), per step"] = [null_model(trace)]
     return {
         "title": title,
@@ -45,6 +54,21 @@ def document(trace: Trace, title: str) -> dict[str, Any]:
         "notes": list(cautions(trace)),
         "files": [],
     }
+
+
+def compared(document: dict[str, Any], trace: Trace, baseline: Trace) -> None:
+    """Add the tables that set a run against a baseline."""
+    document["tables"]["Against the baseline"] = against(trace, baseline)
+    document["tables"]["Area against the baseline's machine"] = overhead(trace, baseline)
+
+
+def write_tables(trace: Trace, folder: Path, ending: str) -> list[str]:
+    """Write every table of a run into a folder as ``<table>.<ending>``; returns the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {name: table(trace, name) for name in TABLES}
+    if ending == "parquet":  # a column there has one type: the summary's values become text
+        made["summary"] = [{key: str(value) for key, value in row.items()} for row in made["summary"]]
+    return [str(write_table(rows, folder / f"{name}.{ending}")) for name, rows in made.items()]
 
 
 def write_figures(trace: Trace, folder: Path) -> list[str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from archsim.report.states import spans, voltage_factors
 from archsim.report.traffic import action_counts, fractions, free_rows
-from archsim.trace import DONE, Trace, positions
+from archsim.trace import Trace, positions
 from archsim.units import PS_PER_S, InputError
 
 #: pJ per J: as many as ps per s.
@@ -22,7 +23,8 @@ class Energy:
     """Energy of a run in joule.
 
     ``action_j`` by ``<device>.<action>`` and ``static_j`` by ``<device>.<block>`` add up to ``total_j``. ``useful_j``
-    and ``wasted_j`` split the dynamic part; ``unmarked_j`` is the part of ``useful_j`` that stems from blocks without
+    and ``wasted_j`` split the dynamic part (see :mod:`archsim.report.waste`);
+    ``unmarked_j`` is the part of ``useful_j`` that stems from blocks without
     a mark (prefill, loads, control), whose work nothing ever rejected. ``free_rows`` counts rows that were
     cut so early that nothing tells what they cost (see :mod:`archsim.report.traffic`).
     """
@@ -90,33 +92,22 @@ def device_pj(trace: Trace) -> tuple[list[str], np.ndarray]:
     price_of = np.array([prices[action] for action in actions])
     cost = np.zeros((len(devices), len(trace.ops["op"])))
     if len(actions):
-        place = positions(trace.ops["op"], counts["op"])
-        if (place < 0).any():
-            raise InputError(f"table 'counts' names op {counts['op'][place < 0][0]}, which table 'ops' does not list")
-        np.add.at(cost, (device_of[which], place), counts["count"] * price_of[which])
+        np.add.at(cost, (device_of[which], count_places(trace)), counts["count"] * price_of[which])
     return devices, cost
+
+
+def count_places(trace: Trace) -> np.ndarray:
+    """Position in ``ops`` of each entry of ``counts``; an op that is not listed raises InputError."""
+    place = positions(trace.ops["op"], trace.counts["op"])
+    if (place < 0).any():
+        raise InputError(f"table 'counts' names op {trace.counts['op'][place < 0][0]}, which table 'ops' does not list")
+    return place
 
 
 def row_pj(trace: Trace, cost: np.ndarray) -> np.ndarray:
     """Energy of each row, in pJ, from a cost per execution of each entry of ``ops``; cut rows pro-rated."""
     padded = np.append(cost, 0.0)  # position -1 (join rows) costs nothing
     return padded[trace.row_op] * fractions(trace)
-
-
-def useful_share(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """Useful share of each row's energy, and whether its block carries a mark.
-
-    A row that was cut (or still ran when the run stopped) delivered nothing. A row that was done has the share
-    ``useful / total`` of its block; in a block without a mark it is useful if the block was done and wasted if it was
-    cut.
-    """
-    blocks, place = trace.blocks, trace.row_block
-    total = blocks["total"]
-    marked = total > 0
-    share = np.divide(blocks["useful"], total, out=np.zeros(len(total)), where=marked)
-    share = np.where(marked, share, blocks["status"] == DONE)
-    share, marked = np.append(share, 1.0), np.append(marked, False)
-    return np.where(trace.rows["status"] == DONE, share[place], 0.0), marked[place]
 
 
 def energy(trace: Trace) -> Energy:
@@ -128,18 +119,24 @@ def energy(trace: Trace) -> Energy:
         When an action that was counted has no price.
     """
     prices, counts = prices_pj(trace), action_counts(trace)
-    action_j = {action: count * prices[action] / PJ_PER_J for action, count in counts.items()}
-    static_j = {block: mw * trace.duration_ps * PJ_PER_MW_PS / PJ_PER_J for block, mw in static_mw(trace).items()}
-    share, marked = useful_share(trace)
+    factors = voltage_factors(trace)
+    priced = dict(counts)
+    for device, factor in factors.items():
+        slowed = action_counts(trace, factor)
+        priced |= {action: count for action, count in slowed.items() if action.split(".", 1)[0] == device}
+    action_j = {action: count * prices[action] / PJ_PER_J for action, count in priced.items()}
+    when = spans(trace)
+    static_j = {b: mw * float(when[b].weight_ps.sum()) * PJ_PER_MW_PS / PJ_PER_J for b, mw in static_mw(trace).items()}
+    from archsim.report.waste import useful_share, wasted_pj
+
+    marked = useful_share(trace)[1]
     useful, wasted, unmarked = {}, {}, 0.0
-    devices, cost = device_pj(trace)
-    dynamic = np.zeros(len(share))
-    for device, each in zip(devices, cost):
-        pj = row_pj(trace, each)
-        dynamic += pj
-        useful[device] = float(pj @ share) / PJ_PER_J
-        wasted[device] = float(pj @ (1.0 - share)) / PJ_PER_J
-        unmarked += float((pj * share)[~marked].sum()) / PJ_PER_J
+    dynamic = np.zeros(len(marked))
+    for device, lost, whole in wasted_pj(trace):
+        dynamic += whole
+        wasted[device] = float(lost.sum()) / PJ_PER_J
+        useful[device] = float((whole - lost).sum()) / PJ_PER_J
+        unmarked += float((whole - lost)[~marked].sum()) / PJ_PER_J
     dynamic_j = sum(action_j.values())
     return Energy(
         total_j=dynamic_j + sum(static_j.values()),
@@ -157,11 +154,34 @@ def energy(trace: Trace) -> Energy:
     )
 
 
+def row_phases(trace: Trace) -> tuple[list[str], np.ndarray]:
+    """Names of phases, and the phase of each row (-1: rows without an operator); prefill blocks are ``prefill``."""
+    names, which = np.unique(np.append(trace.ops["phase"], "prefill"), return_inverse=True)
+    phase = np.append(which[:-1], -1)[trace.row_op]
+    prefill = np.append(trace.blocks["phase"] == "prefill", False)[trace.row_block]
+    phase[prefill & (phase >= 0)] = which[-1]
+    return names.tolist(), phase
+
+
 def _by_phase(trace: Trace, pj: np.ndarray) -> dict[str, float]:
-    names, which = np.unique(trace.ops["phase"], return_inverse=True)
-    has = trace.row_op >= 0
-    totals = np.bincount(which[trace.row_op[has]], pj[has], len(names))
-    return {str(name): float(total) / PJ_PER_J for name, total in zip(names, totals)}
+    """Energy by phase of the operators; all that runs in prefill blocks is ``prefill``."""
+    names, phase = row_phases(trace)
+    has = phase >= 0
+    totals = np.bincount(phase[has], pj[has], len(names))
+    return {name: float(total) / PJ_PER_J for name, total in zip(names, totals)}
+
+
+def by_phase_and_device(trace: Trace) -> list[dict[str, float | str]]:
+    """Dynamic energy by phase and device, in joule: ``phase``, ``device``, ``energy_j``; zeros left out."""
+    from archsim.report.waste import wasted_pj
+
+    names, phase = row_phases(trace)
+    has = phase >= 0
+    found = []
+    for device, _, whole in wasted_pj(trace):
+        totals = np.bincount(phase[has], whole[has], len(names)) / PJ_PER_J
+        found += [{"phase": n, "device": device, "energy_j": float(j)} for n, j in zip(names, totals) if j > 0]
+    return found
 
 
 def by_token(trace: Trace) -> list[dict[str, float]]:

@@ -10,6 +10,8 @@ import numpy as np
 from archsim.report import style
 from archsim.report.area import area_mm2
 from archsim.report.energy import energy
+from archsim.report.flow_figures import flow_figure, heat_figure
+from archsim.report.heat import is_thermal
 from archsim.report.latency import PHASES, in_order, latency, timeline
 from archsim.report.power import power
 from archsim.report.tables import flat
@@ -317,16 +319,16 @@ KINDS: Mapping[str, Callable[[Trace], Figure]] = {
     "energy": energy_figure,
     "area": area_figure,
     "power": power_figure,
+    "flow": flow_figure,
 }
-
-
 #: The same, with those that only some runs have.
-ALL_KINDS: Mapping[str, Callable[[Trace], Figure]] = {**KINDS, "window": window_figure}
+ALL_KINDS: Mapping[str, Callable[[Trace], Figure]] = {**KINDS, "heat": heat_figure, "window": window_figure}
 
 
 def kinds_of(trace: Trace) -> list[str]:
     """Kinds of figures that a run has."""
-    return [*KINDS, *(["window"] if window_stores(trace) and mapping_rows(trace).any() else [])]
+    mapped = window_stores(trace) and mapping_rows(trace).any()
+    return [*KINDS, *(["heat"] if is_thermal(trace) else []), *(["window"] if mapped else [])]
 
 
 def figure(trace: Trace, kind: str) -> Figure:

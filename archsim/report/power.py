@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from archsim.report.energy import PJ_PER_MW_PS, device_pj, row_pj, static_mw
+from archsim.report.states import spans, voltage_factors
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
@@ -66,17 +67,26 @@ def energy_between(trace: Trace, edges_ps: np.ndarray) -> np.ndarray:
     return _spent(trace, np.asarray(edges_ps, dtype=np.int64))[1]
 
 
+def device_energy_between(trace: Trace, edges_ps: np.ndarray) -> dict[str, np.ndarray]:
+    """Energy in pJ between ascending `edges_ps`, static energy included: one value per interval, by device."""
+    names, spent = _spent(trace, np.asarray(edges_ps, dtype=np.int64))
+    return dict(zip(names, spent))
+
+
 def _spent(trace: Trace, edges: np.ndarray) -> tuple[list[str], np.ndarray]:
     devices, cost = device_pj(trace)
-    static = static_mw(trace)
+    static, when = static_mw(trace), spans(trace)
     names = sorted({*devices, *(block.split(".", 1)[0] for block in static)})
     spent = np.zeros((len(names), len(edges) - 1))
     begin, end, ran = _span(trace)
+    factors = voltage_factors(trace)
     for device, each in zip(devices, cost):
-        pj = row_pj(trace, each)[ran]
+        pj = (row_pj(trace, each) * factors.get(device, 1.0))[ran]
         spent[names.index(device)] = spread(begin, end, pj, edges)
     for block, mw in static.items():
-        spent[names.index(block.split(".", 1)[0])] += mw * PJ_PER_MW_PS * np.diff(edges)
+        span = when[block]
+        amount = mw * PJ_PER_MW_PS * span.weight_ps
+        spent[names.index(block.split(".", 1)[0])] += spread(span.begin_ps, span.end_ps, amount, edges)
     return names, spent
 
 

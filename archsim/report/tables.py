@@ -14,12 +14,15 @@ from typing import Any
 from archsim.config.regular import replaced, what_is
 from archsim.report.area import area_mm2
 from archsim.report.cycles import cycles, inter_token
-from archsim.report.energy import energy
+from archsim.report.energy import PJ_PER_J, PJ_PER_MW_PS, by_token, energy, static_mw
 from archsim.report.latency import latency
 from archsim.report.owner import owner
 from archsim.report.power import power
+from archsim.report.states import spans
 from archsim.report.summary import acceptance, busy_fraction, requests, summarise
+from archsim.report.totals import totals
 from archsim.report.traffic import traffic
+from archsim.report.waste import waste
 from archsim.report.window import window
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError, suggest
@@ -56,6 +59,13 @@ def _units(trace: Trace) -> Table:
     ]
 
 
+def _known(cost: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of a price: its ends, process, scope, grade and source."""
+    low, high = cost["range"] or (cost["value"],) * 2
+    facts = {key: cost.get(key) or None for key in ("node_nm", "voltage_v", "scope", "confidence")}
+    return {"unit": cost["unit"], "price": cost["value"], "low": low, "high": high, **facts, "source": cost["source"]}
+
+
 def _energy(trace: Trace) -> Table:
     spent = energy(trace)
     prices = trace.manifest["prices"]
@@ -66,7 +76,7 @@ def _energy(trace: Trace) -> Table:
             "kind": "dynamic",
             "count": spent.counts[action],
             "energy_j": joule,
-            "source": prices["energy_pj"][action]["source"],
+            **_known(prices["energy_pj"][action]),
         }
         for action, joule in spent.action_j.items()
     ]
@@ -77,18 +87,40 @@ def _energy(trace: Trace) -> Table:
             "kind": "static",
             "count": None,
             "energy_j": joule,
-            "source": prices["power_mw"][block]["source"],
+            **_known(prices["power_mw"][block]),
         }
         for block, joule in spent.static_j.items()
     ]
     return dynamic + static
 
 
-def _waste(trace: Trace) -> Table:
+def _use(trace: Trace) -> Table:
     spent = energy(trace)
     return [
         {"device": device, "useful_j": useful, "wasted_j": spent.device_wasted_j[device]}
         for device, useful in spent.device_useful_j.items()
+    ]
+
+
+def _waste(trace: Trace) -> Table:
+    return waste(trace) or [{"cause": "none", "device": "", "energy_j": 0.0, "share": 0.0}]
+
+
+def _phases(trace: Trace) -> Table:
+    return [{"phase": phase, "energy_j": joule} for phase, joule in energy(trace).phase_j.items()]
+
+
+def _states(trace: Trace) -> Table:
+    power_mw, prices = static_mw(trace), trace.manifest["prices"]["power_mw"]
+    return [
+        {
+            "block": block,
+            "time_s": float((span.end_ps - span.begin_ps).sum()) / PS_PER_S,
+            "power_mw": power_mw[block],
+            "energy_j": power_mw[block] * float(span.weight_ps.sum()) * PJ_PER_MW_PS / PJ_PER_J,
+            "confidence": prices[block].get("confidence", ""),
+        }
+        for block, span in spans(trace).items()
     ]
 
 
@@ -103,10 +135,7 @@ def _power(trace: Trace) -> Table:
 
 def _area(trace: Trace) -> Table:
     sources = trace.manifest["prices"]["area_um2"]
-    return [
-        {"block": block, "area_mm2": area, "source": sources[block]["source"]}
-        for block, area in area_mm2(trace).items()
-    ]
+    return [{"block": block, "area_mm2": area, **_known(sources[block])} for block, area in area_mm2(trace).items()]
 
 
 #: Tables of a run by name.
@@ -119,6 +148,11 @@ TABLES: Mapping[str, Callable[[Trace], Table]] = {
     "latency": latency,
     "units": _units,
     "energy": _energy,
+    "phases": _phases,
+    "tokens": by_token,
+    "states": _states,
+    "totals": totals,
+    "use": _use,
     "waste": _waste,
     "power": _power,
     "area": _area,

@@ -137,6 +137,10 @@ def show_replay(outcome: Mapping[str, Any]) -> None:
         _print([f"different: {outcome['difference']}"])
 
 
+#: Columns of tables that only files and JSON show: too wide for a terminal.
+_WORDY = frozenset({"source", "scope", "node_nm", "voltage_v"})
+
+
 def show_report(document: Mapping[str, Any]) -> None:
     """All tables of a report."""
     show_rows(
@@ -144,7 +148,7 @@ def show_report(document: Mapping[str, Any]) -> None:
         title=document["title"],
     )
     for title, rows in document["tables"].items():
-        show_rows(rows, title="\n" + title)
+        show_rows([{key: row[key] for key in row if key not in _WORDY} for row in rows], title="\n" + title)
     for line in document["insight"]:
         _print(["", line])
     for note in document["notes"]:

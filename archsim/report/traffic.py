@@ -13,6 +13,7 @@ is free; :func:`free_rows` counts those.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -61,9 +62,12 @@ def executions(trace: Trace, weights: np.ndarray) -> np.ndarray:
     return np.bincount(trace.row_op[has], weights[has], len(trace.ops["op"]))
 
 
-def action_counts(trace: Trace) -> dict[str, float]:
-    """How often each action (``<device>.<action>``) happened in the run; whole numbers unless rows were cut."""
-    done = executions(trace, fractions(trace))
+def action_counts(trace: Trace, factor: np.ndarray | None = None) -> dict[str, float]:
+    """How often each action (``<device>.<action>``) happened in the run; whole numbers unless rows were cut.
+
+    With a `factor` per row, rows count that much.
+    """
+    done = executions(trace, fractions(trace) if factor is None else fractions(trace) * factor)
     counts = trace.counts
     each = done[positions(trace.ops["op"], counts["op"])] * counts["count"]
     names, where = np.unique(counts["action"], return_inverse=True)
@@ -84,3 +88,26 @@ def traffic(trace: Trace) -> dict[str, int]:
             name = match["name"].replace(".", "_")
             found[name] = found.get(name, 0.0) + count / _PER_BYTE[match["size"]]
     return {name: int(count) for name, count in found.items()}
+
+
+def phase_traffic(trace: Trace, names: Sequence[str], phase: np.ndarray) -> list[dict[str, float | str]]:
+    """Bytes moved by phase.
+
+    Parameters
+    ----------
+    names, phase
+        As :func:`archsim.report.energy.row_phases` gives them.
+
+    Returns
+    -------
+    list of dict
+        ``phase``, ``what`` (as :func:`traffic` names it) and ``bytes``; zeros left out.
+    """
+    found: dict[tuple[str, str], float] = {}
+    for i, name in enumerate(names):
+        for action, count in action_counts(trace, (phase == i).astype(float)).items():
+            match = _MOVED.fullmatch(action)
+            if match and count:
+                key = (name, match["name"].replace(".", "_"))
+                found[key] = found.get(key, 0.0) + count / _PER_BYTE[match["size"]]
+    return [{"phase": name, "what": what, "bytes": size} for (name, what), size in found.items()]

@@ -109,6 +109,10 @@ class OpTable:
         """Names of the devices that entries run on."""
         return [self._entries[op][1] for op in ops.tolist()]
 
+    def counts_since(self, first: int) -> list[tuple[int, str, int]]:
+        """Counts (entry, action, number) added after the first `first` of them."""
+        return self._counts[first:]
+
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Tables ``ops``, ``counts`` and ``draws`` of the trace."""
         ops = _columns(("op", "device", "kind", "name", "role", "phase", *_SHAPE, *_SHARED), self._entries)

@@ -203,5 +203,7 @@ def test_whole_phone_power_is_in_the_measured_range(devices, name, rows, low_w, 
     prices = system.prices()
     pj = np.array([prices.energy_pj[action].value for action in lowered.actions])
     duration_ps = float((lowered.lead + -(-lowered.work // lowered.cap)).sum())
-    static_w = sum(cost.value for cost in prices.power_mw.values()) / 1e3
+    awake = {f"{block}.active" for block in ("dram.background", f"{name}.{'core' if name == 'npu' else 'cluster'}")}
+    always = {"rails.base", "dram.refresh"}
+    static_w = sum(prices.power_mw[block].value for block in awake | always) / 1e3
     assert low_w < (lowered.counts @ pj).sum() / duration_ps + static_w < high_w

@@ -50,5 +50,6 @@ def test_most_pairs_run():
 
 @pytest.mark.parametrize("name", names("run"))
 def test_shipped_runs(name, tmp_path):
-    result = run(load(name, sets=("job.tokens=6",)), output=tmp_path / "run")
-    assert result.summary["tokens"] == 6
+    loaded = load(name, sets=("job.tokens=6",))
+    result = run(loaded, output=tmp_path / "run")
+    assert result.summary["tokens"] == 6 * loaded.data["job"]["prompts"]

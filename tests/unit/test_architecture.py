@@ -18,7 +18,8 @@ ALLOWED = {
     "registry": {"config", "units"},
     "device": {"units"},
     "lowering": {"device", "units"},
-    "devices": {"device", "lowering", "registry", "units", "config"},
+    "technology": {"device", "units"},
+    "devices": {"device", "lowering", "registry", "technology", "units", "config"},
     "system": {"device", "registry", "units", "config"},
     "engine": set(),
     "streams": {"config", "units", "registry", "device"},
@@ -28,8 +29,8 @@ ALLOWED = {
     "manifest": {"columns", "device", "config", "units"},
     "runfolder": {"columns", "manifest", "config", "units"},
     "trace": {"columns", "manifest", "runfolder", "units"},
-    "report": {"trace", "device", "units", "config", "system"},
-    "reproduce": {"devices", "streams", "units", "config", "report", "session"},
+    "report": {"trace", "device", "technology", "units", "config", "system"},
+    "reproduce": {"trace", "technology", "devices", "streams", "units", "config", "report", "session"},
 }
 #: Imports that exist for type checkers only.
 TYPE_ONLY = {("workload", "schedules"), ("workload", "streams")}

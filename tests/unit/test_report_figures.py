@@ -159,6 +159,8 @@ def test_every_script_runs_as_a_program(run, tmp_path):
     rows = [{"id": cell, "paper": 2.0, "simulated": 1.9, "null_model": 3.0} for cell in cells]
     table.write_text(json.dumps({"rows": rows}), encoding="utf-8")
     for path in sorted((ROOT / "plots").glob("*.py")):
+        if path.stem in figures.SPECIAL:  # of runs that this one is not
+            continue
         target = tmp_path / f"{path.stem}.svg"
         tables = sorted((ROOT / "plots" / "tables").glob(f"{path.stem}*.json"))
         done = subprocess.run(

@@ -127,31 +127,40 @@ def test_energy_is_counts_times_prices():
     assert spent.total_j == spent.dynamic_j + sum(spent.static_j.values())
     assert spent.by_device()["npu"] == pytest.approx(20e-9 + 1143.125 * PJ, rel=1e-14)
     assert spent.phase_j == pytest.approx(
-        {"io": 18000 * PJ, "compute": 3000 * PJ, "draft": 215.625 * PJ, "projection": 100 * PJ, "control": 20 * PJ},
+        {
+            "prefill": 10500 * PJ,
+            "io": 9000 * PJ,
+            "compute": 1500 * PJ,
+            "draft": 215.625 * PJ,
+            "projection": 100 * PJ,
+            "control": 20 * PJ,
+        },
         rel=1e-12,
     )
 
 
 def test_useful_and_wasted():
     load, compute, draft, projection = 9000.0, 1500.0, 150.0, 100.0  # pJ of one execution
+    weights = 1000.0  # of compute: read once for all five rows, so useful with any of them, like the load
     unmarked = load + compute  # prefill
-    useful = unmarked + draft * 2 / 4 + (load + compute + projection) * 3 / 5
-    wasted = draft * 2 / 4 + (load + compute + projection) * 2 / 5 + draft * 0.4375 + 20.0
+    rows = compute - weights + projection
+    useful = unmarked + draft * 2 / 4 + load + weights + rows * 3 / 5
+    wasted = draft * 2 / 4 + rows * 2 / 5 + draft * 0.4375 + 20.0
     spent = energy(sample())
     assert spent.useful_j == pytest.approx(useful * PJ, rel=1e-12)
     assert spent.wasted_j == pytest.approx(wasted * PJ, rel=1e-12)
     assert spent.unmarked_j == pytest.approx(unmarked * PJ, rel=1e-12)
     assert spent.useful_j + spent.wasted_j == pytest.approx(spent.dynamic_j, rel=1e-12)
-    assert spent.device_useful_j["flash"] == pytest.approx((6000 + 6000 * 3 / 5) * PJ, rel=1e-12)
+    assert spent.device_useful_j["flash"] == pytest.approx((6000 + 6000) * PJ, rel=1e-12)
     assert spent.device_wasted_j["cpu"] == pytest.approx(20 * PJ, rel=1e-12)
 
 
 def test_an_unmarked_block_that_was_cut_is_wasted_and_a_mark_decides():
     tables = sample_tables()
     tables["blocks"]["status"][0] = 1
-    assert energy(Trace(tables, sample_manifest())).device_useful_j["flash"] == pytest.approx(6000 * 3 / 5 * PJ)
+    assert energy(Trace(tables, sample_manifest())).device_useful_j["flash"] == pytest.approx(6000 * PJ)
     tables["blocks"]["useful"][0] = tables["blocks"]["total"][0] = 5
-    assert energy(Trace(tables, sample_manifest())).device_useful_j["flash"] == pytest.approx(9600 * PJ)
+    assert energy(Trace(tables, sample_manifest())).device_useful_j["flash"] == pytest.approx(12000 * PJ)
 
 
 def test_energy_by_token():

@@ -18,8 +18,9 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Unit
+from archsim.device import STREAMS, Binding, Clock, Cost, Device, DType, OpKind, Ops, Pool, PowerStates, Rows, Unit
 from archsim.devices.cpu.costs import ACTIONS, CpuNumbers, plan_cpu
+from archsim.devices.cpu.prices import AREA, ENERGY, clock_table, state_table
 from archsim.lowering import (
     DRAM_ACTIONS,
     KernelClock,
@@ -227,34 +228,18 @@ class Cpu(Device):
         return build_rows(ops, plan, counts, self._actions, self._pools)
 
     def energy(self) -> dict[str, Cost]:
-        """Per MAC and per cycle of a busy core, by class."""
+        """Per MAC, per cycle of a busy core by class, per byte through the fabric."""
         return dict(ENERGY)
 
-    def power(self) -> dict[str, Cost]:
-        """Leakage and uncore."""
-        return dict(POWER)
+    def power_states(self) -> dict[str, PowerStates]:
+        """Awake while any of its units works."""
+        return state_table(self.name)
+
+    def clocks(self) -> tuple[Clock, ...]:
+        """One domain for all clusters."""
+        return clock_table(self.name, self.spec.core_hz[0])
 
     def area(self) -> dict[str, Cost]:
         """Cores by class, and their shared cache."""
         table = {name: AREA[name].times(self.spec.core_classes.count(name)) for name in CLASSES}
         return {**table, "l3": AREA["l3"]}
-
-
-_POWER_NOTE = "assumed, from 4.1 W (llama.cpp) to 8.2 W (T-MAC) whole-phone power with 6 cores busy (18.9e9 cycles/s)"
-
-ENERGY: dict[str, Cost] = {
-    "mac_int8": Cost(
-        0.1, "pJ", "assumed: 0.23 pJ at 45 nm (Horowitz) scaled to 4 nm, datapath of SIMD included", (0.03, 0.25)
-    ),
-    "mac_fp16": Cost(0.3, "pJ", "assumed: three times INT8", (0.1, 0.8)),
-    "prime_cycle": Cost(250.0, "pJ", _POWER_NOTE, (120.0, 450.0)),
-    "performance_cycle": Cost(130.0, "pJ", _POWER_NOTE, (70.0, 260.0)),
-    "efficiency_cycle": Cost(50.0, "pJ", _POWER_NOTE, (25.0, 100.0)),
-}
-POWER: dict[str, Cost] = {"static": Cost(60.0, "mW", "assumed: leakage of cores and L3 when clocked", (20.0, 150.0))}
-AREA: dict[str, Cost] = {
-    "prime": Cost(2.0e6, "um2", "assumed: Cortex-X4 class with its L2, 4 nm", (1.5e6, 3.0e6)),
-    "performance": Cost(0.9e6, "um2", "assumed: Cortex-A720 class with its L2, 4 nm", (0.6e6, 1.3e6)),
-    "efficiency": Cost(0.45e6, "um2", "assumed: Cortex-A520 class with its share of L2, 4 nm", (0.3e6, 0.7e6)),
-    "l3": Cost(4.0e6, "um2", "assumed: 12 MB L3 at 0.3 mm2/MB with tags and ring, 4 nm", (2.0e6, 6.0e6)),
-}

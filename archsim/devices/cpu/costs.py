@@ -46,7 +46,11 @@ EMBED, SAMPLE, COPY = int(OpKind.EMBED), int(OpKind.SAMPLE), int(OpKind.COPY)
 CONTROL, KV_WRITE = int(OpKind.CONTROL), int(OpKind.KV_WRITE)
 
 #: Own actions in the order of the count columns; DRAM's four follow.
-ACTIONS: tuple[str, ...] = ("mac_int8", "mac_fp16", "prime_cycle", "performance_cycle", "efficiency_cycle")
+ACTIONS: tuple[str, ...] = (
+    *("mac_int8", "mac_fp16", "prime_cycle", "performance_cycle", "efficiency_cycle"),
+    "fabric_bytes",
+)
+FABRIC, DRAM = 5, 6
 
 
 class CpuNumbers(NamedTuple):
@@ -126,7 +130,7 @@ def plan_cpu(ops, c, unpack, float_macs, job_class_khz):
     """
     n = ops.kind.size
     plan = np.zeros((n, PLAN_COLUMNS), np.int64)
-    counts = np.zeros((n, 9), np.int64)
+    counts = np.zeros((n, DRAM + 4), np.int64)
     for i in range(n):
         kind = ops.kind[i]
         read = ops.weight_bytes[i] + ops.in_bytes[i]
@@ -164,5 +168,6 @@ def plan_cpu(ops, c, unpack, float_macs, job_class_khz):
         for a in range(3):  # whole ns x kHz = 1e-6 cycles: exact to a ns and free of overflow up to 400 s
             khz = job_class_khz[who + a]
             counts[i, 2 + a] = (lead + time_ps) // 1000 * khz // 1_000_000
-        count_traffic(counts, i, 5, read, write, PAGE_BYTES)
+        counts[i, FABRIC] = read + write
+        count_traffic(counts, i, DRAM, read, write, PAGE_BYTES)
     return plan, counts

@@ -5,7 +5,7 @@ static power of background and refresh. The speed of a single consumer is that c
 Capacity of a mix: a measured entry of ``mix`` (a fraction of the peak) where there is one; else, with
 ``calibrated: command``, the achievable rate times the fraction that the command-level kernel finds for such streams
 (:func:`archsim.devices.dram.calibrate.class_fractions`); else the achievable rate. Not modelled here: banks, timing
-constraints and refresh stalls (they enter by that calibration), self-refresh between bursts of work.
+constraints and refresh stalls (they enter by that calibration).
 
 Sources: peak = transfer rate x width; achievable 61.9 GB/s and single consumers at 40-45 GB/s of 68 GB/s parts
 (HeteroInfer, arXiv 2501.14794); CPU 43.9, NPU 56, both 59.6 GB/s on one phone (PowerInfer-2, arXiv 2406.06282);
@@ -14,11 +14,12 @@ energies derived from published LPDDR5 current sets. No vendor data sheet of LPD
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from archsim.device import STREAMS, Cost, Device, Pool, Store
+from archsim.device import STREAMS, Cost, Device, Pool, PowerStates, Store
 from archsim.registry import device
 from archsim.units import Bits, Bytes, BytesPerS, InputError, PositiveInt, TransfersPerS
 
@@ -138,8 +139,25 @@ class Dram(Device):
         return dict(ENERGY)
 
     def power(self) -> dict[str, Cost]:
-        """Background and refresh of all dies."""
-        return {block: cost.times(self.spec.dies, "mW") for block, cost in POWER_PER_DIE.items()}
+        """Refresh of all dies."""
+        return {"refresh": REFRESH_PER_DIE.times(self.spec.dies)}
+
+    def power_states(self) -> dict[str, PowerStates]:
+        """Background of all dies: one rank of each channel open while anything is moved."""
+        per_die = BACKGROUND_PER_DIE
+        closed = self.spec.dies - self.spec.channels
+        active = per_die["open"].times(self.spec.channels)
+        quiet = per_die["power_down"].times(closed) if closed else Cost(0.0, "mW", "no further rank", (0.0, 0.0))
+        bounds = (active.low + quiet.low, active.high + quiet.high)
+        both = replace(
+            active, value=active.value + quiet.value, range=bounds, source=f"{active.source}; {quiet.source}"
+        )
+        states = {
+            "active": both,
+            "idle": per_die["power_down"].times(self.spec.dies),
+            "retention": per_die["self_refresh"].times(self.spec.dies),
+        }
+        return {"background": PowerStates((), states, {"retention": SELF_REFRESH_AFTER_PS})}
 
     def area(self) -> dict[str, Cost]:
         """Controller and PHY on the SoC; the memory dies are parts of their own and not counted."""
@@ -147,26 +165,65 @@ class Dram(Device):
 
 
 _IDD = "LPDDR5 current set of LLMServingSim (LPDDR5_2GB_6400) at 1.05 V by the usual IDD formulae"
+_VDD = 1.05
 
 ENERGY: dict[str, Cost] = {
-    "activate": Cost(2650.0, "pJ", f"{_IDD}: VDD (IDD0 tRC - IDD3N tRAS - IDD2N tRP), 2 KiB page", (1500.0, 4000.0)),
-    "read_bits": Cost(2.46, "pJ", f"{_IDD}: VDD (IDD4R - IDD3N) per bit, array to pads", (1.5, 6.1)),
-    "write_bits": Cost(2.31, "pJ", f"{_IDD}: VDD (IDD4W - IDD3N) per bit", (1.5, 6.1)),
-    "io_bits": Cost(
-        3.4,
+    "activate": Cost(
+        2650.0,
         "pJ",
-        "assumed: what brings a sequential read (2.46 array + 0.16 activation) to 6 pJ/bit in all, PHY of both sides "
-        "included; published totals are 4-20 pJ/bit",
-        (1.4, 17.4),
+        f"derived: {_IDD}: VDD (IDD0 tRC - IDD3N tRAS - IDD2N tRP), 2 KiB page",
+        (1500.0, 4000.0),
+        None,
+        _VDD,
+        "one row of one bank, precharge included",
+    ),
+    "read_bits": Cost(
+        2.46, "pJ", f"derived: {_IDD}: VDD (IDD4R - IDD3N) per bit", (1.5, 6.1), None, _VDD, "array to pads, die only"
+    ),
+    "write_bits": Cost(
+        2.31, "pJ", f"derived: {_IDD}: VDD (IDD4W - IDD3N) per bit", (1.5, 6.1), None, _VDD, "pads to array, die only"
+    ),
+    "io_bits": Cost(
+        1.4,
+        "pJ",
+        "assumed: brings a sequential read (2.46 array + 0.16 activation) to 4.0 pJ/bit; published totals of mobile "
+        "DRAM are 4-20 pJ/bit, and the energy ratios of a published PIM phone against a 5-8 W GPU leave 3.4-5.5 pJ/bit "
+        "with background",
+        (0.5, 17.4),
+        None,
+        0.5,
+        "drivers, receivers, clocks and termination of both sides, controller included",
     ),
 }
 
-POWER_PER_DIE: dict[str, Cost] = {
-    "background": Cost(42.0, "mW", f"{_IDD}: VDD IDD2N, precharged, per x16 die", (20.0, 60.0)),
-    "refresh": Cost(29.2, "mW", f"{_IDD}: 114 nJ per all-bank refresh every 3.906 us, per die", (10.0, 40.0)),
+BACKGROUND_PER_DIE: dict[str, Cost] = {
+    "open": Cost(57.75, "mW", f"derived: {_IDD}: VDD IDD3N, per x16 die", (25.0, 70.0), None, _VDD, "a bank open"),
+    "power_down": Cost(
+        31.5, "mW", f"derived: {_IDD}: VDD IDD2P, per x16 die", (3.0, 42.0), None, _VDD, "closed, clock off"
+    ),
+    "self_refresh": Cost(
+        3.0,
+        "mW",
+        "assumed: self-refresh current of a few mA at 1.05 V, its refreshes counted apart",
+        (0.5, 10.0),
+        None,
+        _VDD,
+        "self-refresh",
+    ),
 }
+#: assumed: a controller waits about a millisecond before it gives up power-down for self-refresh.
+SELF_REFRESH_AFTER_PS = 1_000_000_000
+REFRESH_PER_DIE = Cost(
+    29.2,
+    "mW",
+    f"derived: {_IDD}: 114 nJ per all-bank refresh every 3.906 us, per die",
+    (10.0, 40.0),
+    None,
+    _VDD,
+    "refresh at up to 85 degrees C; twice as often above",
+)
 
 AREA_PER_BIT: dict[str, Cost] = {
-    "phy": Cost(1.0e5, "um2", "assumed: 0.1 mm2 per data bit of a 4 nm LPDDR5X PHY with pads", (0.5e5, 2.0e5)),
-    "controller": Cost(2.5e4, "um2", "assumed: a quarter of the PHY", (1.0e4, 5.0e4)),
+    "phy": Cost(1.0e5, "um2", "assumed: 0.1 mm2 per data bit of a 4 nm LPDDR5X PHY with pads", (0.5e5, 2.0e5), 4),
+    "controller": Cost(2.5e4, "um2", "assumed: a quarter of the PHY", (1.0e4, 5.0e4), 4),
 }

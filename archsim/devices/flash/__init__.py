@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from archsim.device import STREAMS, Binding, Cost, Device, OpKind, Ops, Pool, Rows, Store, Unit
+from archsim.device import STREAMS, Binding, Cost, Device, OpKind, Ops, Pool, PowerStates, Rows, Store, Unit
 from archsim.lowering import (
     DRAM_ACTIONS,
     ITEMS,
@@ -278,9 +278,9 @@ class Flash(Device):
         """Per page sensed, per bit on the link and per ns of the busy controller."""
         return {**ENERGY, "page_read": ENERGY["page_read"].times(self.spec.page_bytes / 16384)}
 
-    def power(self) -> dict[str, Cost]:
-        """Idle power."""
-        return dict(POWER)
+    def power_states(self) -> dict[str, PowerStates]:
+        """Link and controller awake while the queue works, then active-idle, then hibernating."""
+        return {"device": PowerStates((f"{self.name}.queue",), STATES, AFTER_PS)}
 
     def area(self) -> dict[str, Cost]:
         """Host controller and M-PHY on the SoC; the package is a part of its own and not counted."""
@@ -294,11 +294,28 @@ ENERGY: dict[str, Cost] = {
         "assumed: 16 KiB page, 25 mA at 2.5 V over tR of 50 us (3.1 uJ) plus the NAND interface at 15 pJ/bit; with "
         "link and controller 1.7 W at 4.2 GB/s",
         (2.0e6, 1.2e7),
+        None,
+        2.5,
+        "one page of one plane and its way over the NAND interface",
     ),
     "read_bits": Cost(5.0, "pJ", "assumed: M-PHY gear 5, both ends, per bit read over the link", (2.0, 10.0)),
     "active_ns": Cost(300.0, "pJ", "assumed: controller and its SRAM, 0.3 W while busy", (150.0, 600.0)),
 }
-POWER: dict[str, Cost] = {"idle": Cost(5.0, "mW", "assumed: active-idle, between sleep and busy", (1.0, 30.0))}
+STATES: dict[str, Cost] = {
+    "active": Cost(
+        30.0,
+        "mW",
+        "assumed: clock recovery and reference of two lanes of M-PHY, both ends",
+        (10.0, 100.0),
+        None,
+        None,
+        "work of the busy controller is counted apart (active_ns)",
+    ),
+    "idle": Cost(5.0, "mW", "assumed: active-idle, between sleep and busy", (1.0, 30.0)),
+    "retention": Cost(1.0, "mW", "assumed: auto-hibernate, UFS sleep currents of a few hundred uA", (0.2, 3.0)),
+}
+#: assumed: auto-hibernate timer of Linux hosts, 150 ms by default.
+AFTER_PS = {"retention": 150_000_000_000}
 AREA: dict[str, Cost] = {
     "host_controller": Cost(4.0e5, "um2", "assumed: UFS host controller on the SoC, 4 nm", (2.0e5, 1.0e6)),
     "mphy": Cost(6.0e5, "um2", "assumed: two lanes of M-PHY gear 5, 4 nm", (3.0e5, 1.2e6)),

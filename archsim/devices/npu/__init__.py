@@ -18,11 +18,25 @@ from typing import Any
 
 import numpy as np
 
-from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
+from archsim.device import (
+    STREAMS,
+    Binding,
+    Clock,
+    Cost,
+    Device,
+    DType,
+    OpKind,
+    Ops,
+    Pool,
+    PowerStates,
+    Rows,
+    Store,
+    Unit,
+)
 from archsim.devices.npu.numbers import ACTIONS, TABLE
 from archsim.devices.npu.plan import NO_ROOM, TOO_WIDE, plan_npu
 from archsim.devices.npu.policies.measured import KINDS, Table
-from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
+from archsim.devices.npu.prices import AREA, ENERGY, area_table, clock_table, state_table
 from archsim.devices.npu.spec import FLOAT_WEIGHTS, UNPACK, NpuSpec, numbers_of
 from archsim.devices.npu.va import AddressWindows, map_ps
 from archsim.devices.npu.vtcm import VtcmOverflowError
@@ -231,9 +245,13 @@ class Npu(Device):
         """Per multiply-accumulate, context cycle, byte moved and call."""
         return dict(ENERGY)
 
-    def power(self) -> dict[str, Cost]:
-        """Leakage."""
-        return dict(POWER)
+    def power_states(self) -> dict[str, PowerStates]:
+        """Awake while the queue works."""
+        return state_table(f"{self.name}.core")
+
+    def clocks(self) -> tuple[Clock, ...]:
+        """Clock of matrix unit and vector contexts."""
+        return clock_table(self.name, self.spec.clock_hz, (self.spec.policy_one, self.spec.policy_many))
 
     def area(self) -> dict[str, Cost]:
         """Scaled by matrix units, contexts and local memory."""

@@ -1,7 +1,7 @@
 """Static power of everything on a phone that is not modelled as a device of its own.
 
-Modelled: one constant power while a run lasts (display off, radios idle: interconnect, rails, regulators and the
-operating system). Not modelled: its dependence on temperature, screen and radios.
+Modelled: one constant power while a run lasts: interconnect, always-on logic, regulators and the operating system.
+Display and radios are off and excluded. Not modelled: regulator losses that grow with load, dependence on temperature.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ class Rails(Device):
     def power(self) -> dict[str, Cost]:
         """Base power, as the part file states it."""
         value = self.spec.base_mw
-        return {"base": Cost(value, "mW", POWER_SOURCE, (0.5 * value, 1.5 * value))}
+        scope = "display and radios off; interconnect, regulators, operating system"
+        return {"base": Cost(value, "mW", POWER_SOURCE, (0.5 * value, 1.5 * value), scope=scope)}
 
 
 POWER_SOURCE = (
-    "part file; assumed: what measured whole-phone powers of 4.3-5.0 W in NPU decoding leave once NPU and DRAM are "
-    "taken off (arXiv 2511.11248 Table 3, arXiv 2509.23324)"
+    "fitted: the part file's value, with the awake NPU and the CPU's cycle energy, to whole-phone powers "
+    "(arXiv 2509.23324, arXiv 2511.11248 Table 3)"
 )

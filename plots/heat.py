@@ -1,0 +1,6 @@
+"""Draw the heat figure of a run folder: ``python plots/heat.py RUN -o FIGURE.svg``."""
+
+from archsim.report.script import of_run
+
+if __name__ == "__main__":
+    raise SystemExit(of_run("heat"))
