@@ -26,6 +26,7 @@ PROGRAMMED_SECTORS, MAP_USED, DEPTH, PAUSE = range(44, 48)
 STREAM = 48  # six numbers: the random stream of garbage collection
 # The two directions of the link: messages taken and put, when the last one is over, where the messages are.
 DOWN_LINK, UP_LINK, TOUCHED = 54, 58, 62
+NOW_START, NOW_ORDER = 25, 63  # of the event under way
 L_HEAD, L_TAIL, L_FREE, L_AREA = range(4)
 
 # Numbers of the device, in the order of tables.Config.
@@ -76,9 +77,11 @@ READ, UPDATE_READ, GC_READ, MAP_READ, AHEAD_READ, WAITER, WRITE, GC_WRITE, MAP_W
 U_BUSY, U_HEAD, U_TAIL, U_LEFT, U_URGENT, U_CHANNEL, U_SLOT, U_QUEUED = range(8)
 Q_READ, Q_WRITE, Q_GC_READ, Q_GC_WRITE, Q_ERASE, Q_MAP_READ, Q_MAP_WRITE, U_FIELDS = 8, 10, 12, 14, 16, 18, 20, 22
 
-# Fields of a channel; from C_FIFO on heads and tails of waiting mapping, host and collection data.
-C_BUSY, C_UNIT, C_TRANSACTION, C_TURN, C_UNITS, C_END, C_SLOT, C_QUEUED = range(8)
+# Fields of a channel; C_BUSY is QUIET while a command moves whose end, at C_UNTIL, nobody waits for. From C_FIFO on
+# heads and tails of waiting mapping, host and collection data.
+C_BUSY, C_TRANSACTION, C_TURN, C_UNITS, C_END, C_SLOT, C_QUEUED, C_UNTIL = range(8)
 C_FIFO, C_FIELDS = 8, 14
+QUIET = 2
 
 # Fields of a plane: open blocks, free blocks, collections running, pages promised to them, waiting pages, stamp, place.
 P_USER, P_GC, P_POOL, P_RUNNING, P_RESERVED, P_HEAD, P_TAIL, P_STAMP, P_UNIT, P_DIE, P_BIT, P_BLOCKS = range(12)

@@ -60,8 +60,31 @@ def send(m, unit):
         duration = m[m[k.A_ERASE_CMD_NS] + count]
     channel = m[unit + k.U_CHANNEL]
     m[unit + k.U_BUSY], m[unit + k.U_LEFT] = 1, count
-    m[channel + k.C_BUSY], m[channel + k.C_UNIT], m[channel + k.C_TRANSACTION] = 1, unit, -1
-    at(m, m[channel + k.C_SLOT], m[k.NOW] + duration)
+    m[channel + k.C_BUSY], m[channel + k.C_TRANSACTION] = 1, -1
+    command = m[k.NOW] + duration
+    if kind < k.WRITE:
+        array = m[m[k.A_ARRAY_NS] + m[m[unit + k.U_HEAD] + k.T_PAGE]]
+    else:
+        array = m[k.K_PROGRAM_NS] if kind < k.ERASE else m[k.K_ERASE_NS]
+    at(m, m[channel + k.C_SLOT], command)
+    at(m, m[unit + k.U_SLOT], command + array)
+    m[m[unit + k.U_SLOT] + k.E_START] = command
+
+
+@njit(cache=True)
+def settle(m, channel):
+    """Find out whether a channel is busy: a command whose end nobody waited for may be over.
+
+    If it is not over, somebody does wait now, so its end becomes an event; its row has kept the place in the order.
+    """
+    if m[channel + k.C_BUSY] == k.QUIET:
+        slot, until = m[channel + k.C_SLOT], m[channel + k.C_UNTIL]
+        gap = m[slot + k.E_START] - m[k.NOW_START]
+        sooner = gap < 0 or (gap == 0 and m[slot + k.E_ORDER] < m[k.NOW_ORDER])
+        over = until < m[k.NOW] or (until == m[k.NOW] and sooner)
+        m[channel + k.C_BUSY] = 0 if over else 1
+        m[slot] = k.NEVER if over else until
+    return m[channel + k.C_BUSY]
 
 
 @njit(cache=True)
@@ -166,8 +189,13 @@ def ask_for_reads(m, channel):
     m[k.N_READ if count == 1 else k.N_MULTI_READ] += 1
     m[k.N_PAGE_READ] += count
     m[unit + k.U_BUSY], m[unit + k.U_LEFT] = 1, count
-    m[channel + k.C_BUSY], m[channel + k.C_UNIT], m[channel + k.C_TRANSACTION] = 1, unit, -1
-    at(m, m[channel + k.C_SLOT], m[k.NOW] + m[m[k.A_READ_NS] + count])
+    command, slot = m[k.NOW] + m[m[k.A_READ_NS] + count], m[channel + k.C_SLOT]
+    at(m, slot, command)
+    at(m, m[unit + k.U_SLOT], command + m[m[k.A_ARRAY_NS] + m[m[unit + k.U_HEAD] + k.T_PAGE]])
+    m[m[unit + k.U_SLOT] + k.E_START] = command
+    m[channel + k.C_BUSY], m[channel + k.C_TRANSACTION], m[channel + k.C_UNTIL] = 1, -1, command
+    if not some_ready(m, channel):
+        m[channel + k.C_BUSY], m[slot] = k.QUIET, k.NEVER
     return 1 + 0 * m[k.NOW]
 
 
@@ -176,7 +204,7 @@ def some_idle(m):
     """Whether a channel is free whose chips have anything queued."""
     first = m[k.A_CHANNELS]
     for channel in range(first, first + m[k.K_CHANNELS] * k.C_FIELDS, k.C_FIELDS):
-        if not m[channel + k.C_BUSY] and some_ready(m, channel):
+        if some_ready(m, channel) and not settle(m, channel):
             return True
     return False
 
@@ -186,7 +214,7 @@ def ask_all(m):
     """Offer every free channel to its chips, as newly queued pages do."""
     first = m[k.A_CHANNELS]
     for channel in range(first, first + m[k.K_CHANNELS] * k.C_FIELDS, k.C_FIELDS):
-        if not m[channel + k.C_BUSY] and some_ready(m, channel):
+        if some_ready(m, channel) and not settle(m, channel):
             ask_channel(m, channel)
 
 
@@ -202,6 +230,7 @@ def array_read(m, unit):
     """Array time of a read is over: its pages claim the channel; those that find it busy wait in order."""
     channel = m[unit + k.U_CHANNEL]
     tr = m[unit + k.U_HEAD]
+    settle(m, channel)
     while tr >= 0:
         after = m[tr + k.T_NEXT]
         if m[channel + k.C_BUSY]:
@@ -233,18 +262,3 @@ def command_taken(m, channel):
     m[channel + k.C_BUSY] = 0
     ask_channel(m, channel)
     return m[channel + k.C_BUSY] > 0
-
-
-@njit(cache=True)
-def command_sent(m, channel):
-    """Command (and data of a program) are over: the chip's array starts."""
-    unit = m[channel + k.C_UNIT]
-    tr = m[unit + k.U_HEAD]
-    kind = m[tr + k.T_KIND]
-    if kind < k.WRITE:
-        duration = m[m[k.A_ARRAY_NS] + m[tr + k.T_PAGE]]
-    elif kind < k.ERASE:
-        duration = m[k.K_PROGRAM_NS]
-    else:
-        duration = m[k.K_ERASE_NS]
-    at(m, m[unit + k.U_SLOT], m[k.NOW] + duration)

@@ -195,15 +195,12 @@ class Chips:
             time += sum(page.data for page in command)
         chip.busy, chip.command, chip.left = True, command, count
         channel.busy, channel.sender = True, chip
-        self.at(self.now + time, self.command_sent, channel, chip, group)
-
-    def command_sent(self, channel: Channel, chip: Chip, group: str) -> None:
-        """Array of a chip starts."""
-        time = {"read": self.t.array_ns[chip.command[0].page], "program": self.c.program_ns, "erase": self.c.erase_ns}[
+        array = {"read": self.t.array_ns[command[0].page], "program": self.c.program_ns, "erase": self.c.erase_ns}[
             group
         ]
-        self.at(self.now + time, self.array_done, channel, chip, group)
-        self.release(channel)
+        sent = self.now + time
+        self.at(sent, self.release, channel)
+        self.at(sent + array, self.array_done, channel, chip, group, start=sent)
 
     def array_done(self, channel: Channel, chip: Chip, group: str) -> None:
         """Array operation is over."""

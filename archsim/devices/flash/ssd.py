@@ -28,9 +28,9 @@ from archsim.devices.flash.nand import (
     ask_all,
     ask_channel,
     ask_for_reads,
-    command_sent,
     command_taken,
     release,
+    settle,
     some_idle,
 )
 from archsim.devices.flash.translation import locate_reads
@@ -60,7 +60,7 @@ def programmed(m, unit):
         ask_all(m)
     m[unit + k.U_BUSY] = 0
     channel = m[unit + k.U_CHANNEL]
-    if not m[channel + k.C_BUSY]:
+    if not settle(m, channel):
         ask_channel(m, channel)
 
 
@@ -81,7 +81,7 @@ def next_event(m):
                 continue
         least, slot = end, other
     if slot >= 0:
-        m[k.NOW] = least
+        m[k.NOW], m[k.NOW_START], m[k.NOW_ORDER] = least, m[slot + k.E_START], m[slot + k.E_ORDER]
         m[slot] = k.NEVER
     return slot + 0 * m[k.NOW]
 
@@ -119,9 +119,7 @@ def run(m):
                 programmed(m, unit)
         elif slot >= k.FIRST_CHANNEL:
             channel = m[k.A_CHANNELS] + ((slot - k.FIRST_CHANNEL) >> 2) * k.C_FIELDS
-            if m[channel + k.C_TRANSACTION] < 0:
-                command_sent(m, channel)
-            else:
+            if m[channel + k.C_TRANSACTION] >= 0:
                 request = read_done(m, channel)
                 if request > 0:
                     request_done(m, request)
