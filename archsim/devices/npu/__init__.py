@@ -35,7 +35,7 @@ from archsim.lowering import (
 )
 from archsim.registry import device
 
-__all__ = ["Npu", "NpuSpec"]
+__all__ = ["UNPACK", "Npu", "NpuSpec"]
 
 
 @device("npu")
