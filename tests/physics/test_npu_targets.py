@@ -106,7 +106,7 @@ def test_longer_prompts_fall_again():
 
 
 def test_one_operator_and_the_order_of_its_stages():
-    """2048 x 6144, 742 rows: 891 us; output 44.7 % (fitted: output_cycles), dequantising 12.8, activations 2.8 %."""
+    """2048 x 6144, 742 rows: 891 us; output 44.7 and activations 2.8 % (both fitted), dequantising 12.8 %."""
     npu, op = devices_of("oneplus_15", *BY_DMA)["npu"], matmul(742, 2048, 6144)
     assert times_us(npu, [op])[0] == pytest.approx(891, rel=0.15)
     found = shares(npu, op)

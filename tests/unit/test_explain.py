@@ -15,7 +15,7 @@ from archsim.session import load, run
 from archsim.sweep.sensitivity import rebuilt, sensitivities
 from archsim.trace import Trace
 
-JOB = {"target": "llama-3.1-8b", "stream": "synthetic:llama-3.1-8b:mbpp", "tokens": 6}
+JOB = {"target": "llama-3.1-8b", "stream": "synthetic:llama-3.1-8b:mbpp", "tokens": 10}
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ from archsim.lowering import (
 from archsim.registry import device
 from archsim.units import InputError
 
-__all__ = ["Npu", "NpuSpec"]
+__all__ = ["UNPACK", "Npu", "NpuSpec"]
 
 #: Window of a session whose addresses have 64 bits: more than any phone has memory.
 UNLIMITED_BYTES = 1 << 42

@@ -2,7 +2,8 @@
 
 Blocks of query rows and keys stay in VTCM. Per pair of blocks HMX computes scores and weighted values of whole tiles
 (masked pairs are computed too), HVX the softmax; with at least three key blocks the two overlap. The mask (FP16, one
-value per query and key) is read by each head from DRAM through one thread's vector loads; keys and values come by DMA
+value per query and key) is read by each head from DRAM through one thread's vector loads (assumed: with it the
+fall of long prompts on v81 follows); keys and values come by DMA
 once per block of queries.
 
 Source: ggml-hexagon (from five query rows and head sizes of whole tiles on; three key blocks for the pipeline).
