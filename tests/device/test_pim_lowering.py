@@ -274,10 +274,10 @@ def test_without_vector_units_intermediates_travel():
 
 
 def test_devices_that_share_a_sequencer():
-    other = Pim("pim_target", from_numbers(PimSpec, {**SPEC, "sequencer": "pim"}))
+    other = Pim("pim_target", from_numbers(PimSpec, {**SPEC, **AAU, "gating": True, "sequencer": "pim"}))
     other.bind(Binding({"pim.sequencer": 3}, {"dram.bandwidth": 5}, {}))
     assert other.units() == []
-    assert other.area() == {}
+    assert other.area() == other.power() == {}
     assert other.lower(make_ops([matmul()])).unit.tolist() == [3]
 
 

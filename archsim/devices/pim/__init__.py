@@ -322,12 +322,12 @@ class Pim(Device):
         return {action: table[action] for action in self._own_actions()}
 
     def power(self) -> dict[str, Cost]:
-        """Static power of the vector units and of the gating; the dies' own is the DRAM device's."""
+        """Static power of vector units and gating, once a memory; the dies' own is the DRAM device's."""
         spec, table = self.spec, {}
         dies = self.standard.organisation["channels"] * spec.ranks
         if spec.vector_unit == "aau" and not spec.sequencer:
             table["aau"] = aau.POWER_PER_UNIT.times(dies)
-        if spec.gating:
+        if spec.gating and not spec.sequencer:
             table["gtsu"] = gtsu.POWER
         return table
 
