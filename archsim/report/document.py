@@ -17,6 +17,7 @@ from archsim.trace import Trace
 _TITLES = {
     "requests": "Requests",
     "acceptance": "Acceptance of drafted tokens",
+    "ahead": "Drafting ahead of verification",
     "latency": "Latency by phase and unit",
     "units": "Units",
     "bytes": "Bytes moved",
@@ -29,6 +30,8 @@ _TITLES = {
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
+    if not tables[_TITLES["ahead"]]:  # the schedule queues no drafts
+        del tables[_TITLES["ahead"]]
     tables["Null model (bytes / bandwidth + operations / peak), per step"] = [null_model(trace)]
     return {
         "title": title,

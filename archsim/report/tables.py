@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim.config.regular import replaced, what_is
+from archsim.report.ahead import ahead
 from archsim.report.area import area_mm2
 from archsim.report.energy import energy
 from archsim.report.latency import latency
@@ -112,6 +113,7 @@ TABLES: Mapping[str, Callable[[Trace], Table]] = {
     "summary": _summary,
     "requests": requests,
     "acceptance": _acceptance,
+    "ahead": ahead,
     "latency": latency,
     "units": _units,
     "energy": _energy,
