@@ -22,6 +22,7 @@ _TITLES = {
     "acceptance": "Acceptance of drafted tokens",
     "cycles": "Speculative cycles: predicted and met",
     "inter_token": "Time between tokens",
+    "ahead": "Drafting ahead of verification",
     "latency": "Latency by phase and unit",
     "units": "Units",
     "bytes": "Bytes moved",
@@ -39,7 +40,7 @@ _TITLES = {
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
-    for optional in ("window", "cycles"):  # not every machine or schedule has them
+    for optional in ("window", "cycles", "ahead"):  # not every machine or schedule has them
         if not tables[_TITLES[optional]]:
             del tables[_TITLES[optional]]
     if is_thermal(trace):

@@ -120,8 +120,9 @@ def acceptance(trace: Trace) -> dict[str, float | None]:
 
     ``accepted_per_verified``: accepted tokens over tokens drafted in the steps that were verified, look-ahead in the
     verified window included. ``accepted_per_drafted``: over all tokens drafted, cut look-ahead included (needs
-    ``draft`` notes). ``accepted_per_batch``: mean over the steps of each step's ratio. A step that commits n tokens
-    accepted n - 1 drafted ones: the last is the target's own.
+    ``draft`` notes). ``accepted_per_batch``: mean of each drafted batch's own ratio, of batches that verification
+    reached (``batch`` notes; without them a step verifies one batch). A step that commits n tokens accepted n - 1
+    drafted ones: the last is the target's own.
     """
     notes = trace.notes
     steps = notes["kind"] == "accept"
@@ -131,8 +132,15 @@ def acceptance(trace: Trace) -> dict[str, float | None]:
     return {
         "accepted_per_verified": float(accepted.sum()) / verified if verified else None,
         "accepted_per_drafted": float(accepted.sum()) / all_drafted if all_drafted else None,
-        "accepted_per_batch": float(np.mean(accepted / drafted)) if verified else None,
+        "accepted_per_batch": _per_batch(trace) if verified else None,
     }
+
+
+def _per_batch(trace: Trace) -> float:
+    """Mean ratio of accepted to drafted tokens of one batch."""
+    notes = trace.notes
+    batches = notes["kind"] == ("batch" if (notes["kind"] == "batch").any() else "accept")
+    return float(np.mean(notes["value"][batches] / notes["extra"][batches]))
 
 
 def busy_ps(start: np.ndarray, end: np.ndarray) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim.config.regular import replaced, what_is
+from archsim.report.ahead import ahead
 from archsim.report.area import area_mm2
 from archsim.report.cycles import cycles, inter_token
 from archsim.report.energy import PJ_PER_J, PJ_PER_MW_PS, by_token, energy, static_mw
@@ -145,6 +146,7 @@ TABLES: Mapping[str, Callable[[Trace], Table]] = {
     "acceptance": _acceptance,
     "cycles": cycles,
     "inter_token": lambda trace: [inter_token(trace)],
+    "ahead": ahead,
     "latency": latency,
     "units": _units,
     "energy": _energy,

@@ -31,7 +31,8 @@ class Placement:
     `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
     an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer
     buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
-    from the job's DRAM budget).
+    from the job's DRAM budget). `beside` are devices that take a share of the columns of every product
+    (:attr:`Pass.beside`) and run it at the same time.
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -41,6 +42,7 @@ class Placement:
     batch_on: tuple[str, ...] = ()
     ring: int = 6
     pinned: int = 0
+    beside: tuple[str, ...] = ()
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -79,6 +81,8 @@ class Pass:
         run while a policy decides. ``landed``: it waits, layer by layer, for the reads of an ``ahead`` block.
     batched : bool
         Whether it runs where the placement's ``batch_on`` says.
+    beside : int
+        Columns of every product, in 1024ths, that the placement's `beside` devices compute.
     """
 
     role: str
@@ -93,8 +97,11 @@ class Pass:
     last: int | None = None
     reads: Literal["own", "ahead", "landed"] = "own"
     batched: bool = False
+    beside: int = 0
 
 
+#: Parts of a product's columns that :attr:`Pass.beside` counts.
+COLUMN_SHARES = 1024
 #: Roles whose whole work is a phase of its own in reports.
 OWN_PHASE = frozenset({"draft", "revision", "preverify"})
 
@@ -131,11 +138,15 @@ class _Rows:
         self.levels: list[tuple[int, int, int, int, int]] = []  # row, slot, store, change at start and at end
         self.count = 0
 
-    def add(self, lowered: Lowered) -> tuple[int, int]:
-        """Append the rows of one operator, chained; returns the first and the last."""
+    def add(self, lowered: Lowered, second: int = 0) -> tuple[int, int]:
+        """Append the rows of one operator; returns the first and the last.
+
+        They are a chain, or with `second` two chains between a fork and a join row: the second begins there.
+        """
         first, last = self.count, self.count + len(lowered.op) - 1
         self.pieces.append(lowered)
-        self.edges += [(row, row + 1) for row in range(first, last)]
+        chained = [(row, row + 1) for row in range(first, last) if not second or row + 1 != first + second]
+        self.edges += [*chained, *([(first, first + second), (first + second - 1, last)] if second else [])]
         self.count = last + 1
         return first, last
 
@@ -176,6 +187,22 @@ _JOIN: dict[str, np.ndarray] = {name: np.zeros(1, dtype=np.int64) for name in _S
     "pool": np.full((1, MAX_POOLS), -1, dtype=np.int64),
     "coef": np.zeros((1, MAX_POOLS), dtype=np.int64),
 }
+
+
+def _forked(one: Lowered, other: Lowered) -> Lowered:
+    """Two operators side by side between a fork and a join row, which take no time and no unit."""
+    ends = Lowered(*(_JOIN[name] for name in Lowered._fields))
+    return Lowered(*(np.concatenate(column) for column in zip(ends, one, other, ends, strict=True)))
+
+
+def _columns_of(ops: Ops, first: int, last: int) -> Ops:
+    """Columns ``first <= column < last`` of a product: weights, results and arithmetic by share, all of the input."""
+    whole = int(ops.n[0])
+    part = {
+        name: getattr(ops, name) * last // whole - getattr(ops, name) * first // whole
+        for name in ("n", "weight_bytes", "out_bytes", "macs")
+    }
+    return ops._replace(**part)
 
 
 def compressed(edges: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -260,15 +287,15 @@ class _Skeleton(NamedTuple):
         return self.planned._replace(block=self.planned.block._replace(**columns), names=names, ops=ops)
 
 
-def _skeleton(graph: nx.DiGraph, lowered: Mapping[str, tuple[int, int, Lowered]], planned: Planned) -> _Skeleton:
+def _skeleton(graph: nx.DiGraph, lowered: Mapping[str, tuple[int, int, Lowered, int]], planned: Planned) -> _Skeleton:
     """Skeleton of a planned pass: which operator's rows each of its rows repeats."""
-    lengths = [len(piece.op) for *_, piece in lowered.values()]
+    lengths = [len(piece.op) for _, _, piece, _ in lowered.values()]
     starts = dict(zip(lowered, np.cumsum([0, *lengths])[:-1].tolist(), strict=True))
     source = []
     for name, (first, last) in zip(planned.names, planned.spans.tolist(), strict=True):
         own = name.rpartition(f"layer{graph.nodes[name]['layer']}.")[2]
         source.append(np.arange(last - first + 1) + starts[own])
-    firsts = [(i, own, layer) for own, (i, layer, _) in lowered.items()]
+    firsts = [(i, own, layer) for own, (i, layer, *_) in lowered.items()]
     return _Skeleton(firsts, lengths, np.concatenate(source), planned)
 
 
@@ -364,7 +391,7 @@ class Planner:
         shape = replace(asked, rows=1, kv=0, leaves=1, depths=None, projected=None if tail else asked.projected)
         skeleton = self._skeletons.get(shape)
         if skeleton is not None:
-            pieces = [self._lower(asked, own, _pick(ops, i), layer) for i, own, layer in skeleton.firsts]
+            pieces = [self._divided(asked, own, _pick(ops, i), layer)[0] for i, own, layer in skeleton.firsts]
             if [len(piece.op) for piece in pieces] == skeleton.lengths:
                 return skeleton.filled(pieces, names, ops)
         planned, lowered = self._fresh_plan(asked, graph, names, ops, tail)
@@ -374,11 +401,15 @@ class Planner:
 
     def _fresh_plan(
         self, asked: Pass, graph: nx.DiGraph, names: tuple[str, ...], ops: Ops, tail: bool
-    ) -> tuple[Planned, dict[str, tuple[int, int, Lowered]]]:
-        """Plan of a pass; and by name in its layer, index and layer for which an operator was lowered, and its rows."""
+    ) -> tuple[Planned, dict[str, tuple[int, int, Lowered, int]]]:
+        """Plan of a pass, and what was lowered for it.
+
+        The latter by name in its layer: index and layer for which an operator was lowered, its rows, and where a second
+        branch of them begins.
+        """
         model, place = self.models[asked.role], self.placements[asked.role]
         rows, places, attention = _Rows(), {}, []
-        lowered: dict[str, tuple[int, int, Lowered]] = {}
+        lowered: dict[str, tuple[int, int, Lowered, int]] = {}
         streamed = self._streamed(asked)
         reads = dict.fromkeys(streamed if asked.reads == "own" else ())
         for i, name in enumerate(names):
@@ -395,8 +426,8 @@ class Planner:
                 rows.edges.append((read[1], rows.count))
             own = name.rpartition(f"layer{layer}.")[2]
             if own not in lowered:  # layers are equal: each operator is lowered for the first of them
-                lowered[own] = i, layer, self._lower(asked, own, _pick(ops, i), layer)
-            places[name] = rows.add(lowered[own][-1])
+                lowered[own] = i, layer, *self._divided(asked, own, _pick(ops, i), layer)
+            places[name] = rows.add(*lowered[own][2:])
             if ops.kind[i] == OpKind.ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
         rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
@@ -470,6 +501,20 @@ class Planner:
         if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
         return self.ops.lower(device, role, phase, name, ops)
+
+    def _divided(self, asked: Pass, name: str, ops: Ops, layer: int) -> tuple[Lowered, int]:
+        """Rows of an operator, a product's in two branches if it is shared; and where the second one begins (or 0)."""
+        whole = int(ops.n[0])
+        mine = whole - whole * asked.beside // COLUMN_SHARES
+        if ops.kind[0] not in (OpKind.MATMUL, OpKind.PROJECTION) or mine == whole:
+            return self._lower(asked, name, ops, layer), 0
+        kind = OpKind(int(ops.kind[0]))
+        rest = self.system.having(kind, *self.placements[asked.role].beside)
+        there = self.ops.lower(rest, asked.role, "compute", name, _columns_of(ops, mine, whole))
+        if not mine:
+            return there, 0
+        here = self._lower(asked, name, _columns_of(ops, 0, mine), layer)
+        return _forked(here, there), 1 + len(here.op)
 
     def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
         """Device that runs operators of `kind` for a role, by its placement; look-ups and sampling are the host's."""

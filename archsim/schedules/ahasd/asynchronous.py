@@ -109,7 +109,7 @@ class Pair:
         self.running: list[Handle] = []
         self._done_early: list[Batch] = []
         self.resting = True
-        self.head = self.kept = self.epoch = 0
+        self.head = self.kept = self.epoch = self.waiting = 0
         self.missed: int | None = None
         self.corrected: int | None = None
         self.over = False
@@ -195,6 +195,8 @@ class Pair:
             for block in batch.blocks:
                 self.sim.mark(block, accepted, batch.length)
             reached = batch.first <= right
+            if reached:
+                self.job.note("batch", accepted, batch.length)
             self.drafter.learn(accepted, batch.length, accepted + int(reached), self.sim.now - batch.begun_ps)
         self.controls.verified([batch.end <= right for batch in batches], survivors)
 
@@ -230,6 +232,8 @@ class Pair:
     def _queue_level(self, change: int) -> None:
         if change:
             self.sim.add(self.queue_store, change)
+            self.waiting += change
+            self.job.note("queue", self.waiting)
 
     # -- draft side -----------------------------------------------------------------------------------------
 

@@ -94,13 +94,17 @@ class Speculative(Schedule):
                     ]
                     drafts = job.emit_passes(passes)
                     kept = head + drafted - 1
-                step = job.emit("target", "verify", rows=drafted + 1, after=drafts)
+                step = job.emit_passes(self.verification(job, drafted + 1), after=drafts)
                 yield step
                 accepted = text.hits(head, drafted)
                 job.commit(accepted=accepted, drafted=drafted, step=step, drafts=drafts)
                 kept = min(kept, head + accepted)
                 drafter.learn(accepted, drafted, accepted + 1, sim.now - began)
             job.end(request)
+
+    def verification(self, job: Job, rows: int) -> list[Pass]:
+        """Pass of the target over `rows` rows at the present position."""
+        return job.passes("target", "verify", rows=rows)
 
 
 @schedule("npu_sd")
