@@ -200,7 +200,9 @@ class Job:
         """Emit the passes of :meth:`passes` for the current position, one after the other."""
         return self.emit_passes(self.passes(role, phase, rows=rows, steps=steps), after=after)
 
-    def emit_passes(self, passes: Sequence[Pass], *, after: Any = None, label: str = "") -> Handle:
+    def emit_passes(
+        self, passes: Sequence[Pass], *, after: Any = None, label: str = "", priority: int = 0
+    ) -> Handle:
         """Emit passes of one role as one block; rows that the runtime adds (maps) run before it.
 
         Parameters
@@ -211,6 +213,8 @@ class Job:
             What the block waits for.
         label : str, optional
             ``<role>.<phase>`` as the trace names the block; by default of the first pass.
+        priority : int, optional
+            Lower goes first where rows wait for one unit.
         """
         assert self.sim is not None
         role = passes[0].role
@@ -220,7 +224,7 @@ class Job:
             self.note(f"window.{change.device}", change.free_bytes, change.largest_hole_bytes)
         if prelude is not None:
             after = self.sim.emit(prelude, after=after, request=self.request, label=label)
-        return self.sim.emit(block, after=after, request=self.request, label=label)
+        return self.sim.emit(block, after=after, priority=priority, request=self.request, label=label)
 
     def emit_ops(self, label: str, phase: str, ops: Mapping[str, Ops], *, after: Any = None) -> Handle:
         """Emit operators that belong to no pass (bookkeeping, copies, small products, reads), in a chain.

@@ -332,16 +332,17 @@ class Decoding:
         whole = run.exit_layer >= layers
         eager = self.knobs.projection == "npu_eager"
         below = tree_pass(job, rows, 0, run.exit_layer, projected=rows * (eager and whole), reads="landed")
-        step = job.emit_passes([below], after=branched)
+        # What a layer reads for itself (KV rows in flash) must not queue behind the reads of later layers.
+        urgent = -1 if job.spilled else 0
+        step = job.emit_passes([below], after=branched, priority=urgent)
         yield step
         if whole:
             return step, None, None
         kept = yield from self.prune(tree)
         above = self._shape_above(tree.rows if kept is None else len(kept))
         began = sim.now
-        upper = job.emit_passes(
-            [tree_pass(job, above, run.exit_layer, layers, projected=above * eager, reads="landed")]
-        )
+        rest = tree_pass(job, above, run.exit_layer, layers, projected=above * eager, reads="landed")
+        upper = job.emit_passes([rest], priority=urgent)
         yield upper
         if above in self.above:
             self.above[above] += 0.2 * (sim.now - began - self.above[above])
