@@ -14,10 +14,10 @@ from archsim.trace import SCRIPT, Trace
 _RATE_ONE = 1 << 20
 
 
-def tables_of(sim: Sim, script: bool = True) -> dict[str, dict[str, np.ndarray]]:
+def tables_of(sim: Sim, *, script: bool = True) -> dict[str, dict[str, np.ndarray]]:
     """Tables of a trace from a finished simulation: all but the operator table, which the planner has.
 
-    `script` says whether the script that replays the run is among them.
+    Without `script` the trace cannot be replayed, and is made in about two thirds of the time.
     """
     blocks, notes, rates = sim.blocks(), sim.notes(), sim.rates()
     labels = [label.partition(".") for label in sim.labels]

@@ -192,7 +192,7 @@ def run(
         check_target(target, resolved.digest)
     system, schedule, job = build_job(resolved)
     described = system.describe(job.store_levels())
-    described["stores"] += job.rings
+    described["stores"] += job.stores
     sim = declare(described, log="full" if trace == "full" else "tasks")
     job.bind(sim, progress)
     began = time.process_time()
@@ -231,6 +231,7 @@ def _trace(
     described: Mapping[str, list[dict[str, Any]]],
     job: Job,
     sim: Sim,
+    *,
     script: bool,
 ) -> Trace:
     """Columns and manifest of a finished simulation, with the script only where something will be written."""
@@ -266,7 +267,7 @@ def _trace(
         for role, place in job.placements.items()
     }
     manifest |= {"labels": sim.labels, "note_kinds": sim.kinds}
-    return Trace({**tables_of(sim, script), **job.planner.ops.tables()}, manifest)
+    return Trace({**tables_of(sim, script=script), **job.planner.ops.tables()}, manifest)
 
 
 def replay(folder: str | Path, *, progress: Any = None) -> dict[str, Any]:

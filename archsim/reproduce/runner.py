@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from archsim.reproduce.devices import dram_rows, flash_rows, pim_rows
+from archsim.reproduce.devices import dram_rows, flash_rows, layout_rows, pim_rows, systolic_rows
 from archsim.reproduce.llada import fit_rows, ladder_rows, technique_rows
 from archsim.reproduce.llada_claims import CLAIMS
 from archsim.reproduce.llada_map import map_rows, sweep_rows
@@ -14,7 +14,7 @@ from archsim.units import InputError, quote, suggest
 
 #: Tables by name; ``all`` is every one of them.
 TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
-    "devices": (dram_rows, pim_rows, flash_rows),
+    "devices": (dram_rows, pim_rows, flash_rows, systolic_rows, layout_rows),
     "llada": (ladder_rows, fit_rows, technique_rows, *CLAIMS),
     "llada_map": (map_rows, sweep_rows),
 }

@@ -31,9 +31,6 @@ class Schedule:
     #: Kinds of stream data the schedule can decode by (one of them is enough).
     features: ClassVar[tuple[str, ...]] = ("chain", "tree", "steps")
 
-    #: Roles of the schedule's own that run another role's weights: role -> whose.
-    shares: ClassVar[Mapping[str, str]] = {}
-
     def placements(self) -> Mapping[str, Placement]:
         """Where the parts of each role's model live and run."""
         raise TypeError(f"schedule {type(self).__name__} places no models")
@@ -45,6 +42,10 @@ class Schedule:
     def residency(self) -> Residency | None:
         """How buffers are kept in the NPU's address window (None: mapped at first touch); ``job.mapping`` overrules."""
         return None
+
+    def stores(self) -> list[dict[str, Any]]:
+        """Stores of the schedule's own (queues): ``name``, ``capacity``, ``unit``, ``level`` at the start."""
+        return []
 
     def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
         """Processes of the run, by name; they are registered in this order."""

@@ -30,7 +30,8 @@ class Placement:
 
     `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
     an operator gets it. `ring` is the number of layer buffers that a reader of flash may fill ahead, `pinned` the
-    number of layers, from the first, that DRAM holds (set from the job's DRAM budget).
+    number of layers, from the first, that DRAM holds (set from the job's DRAM budget). `shares` names the role whose
+    weights this one computes with (the same model on other devices); they are not stored twice.
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -39,6 +40,7 @@ class Placement:
     head_on: tuple[str, ...] = ("cpu",)
     ring: int = 6
     pinned: int = 0
+    shares: str = ""
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -84,10 +86,6 @@ class Pass:
     spilled: int = 0
     first: int = 0
     last: int | None = None
-
-
-#: Roles whose whole work is a phase of its own in reports.
-OWN_PHASE = frozenset({"draft", "revision"})
 
 
 class Planned(NamedTuple):
@@ -336,11 +334,20 @@ class Planner:
             rows.takes.append((read[0], row, self.rings[role]))
         return first, last
 
-    def copy(self, role: str, rows: int) -> Lowered:
-        """Lower the copy of `rows` tokens' keys and values of all layers within DRAM."""
-        return self.ops.lower(
-            self.system.having(OpKind.COPY), role, "merge", "kv.copy", kv_copy_ops(self.models[role], rows)
-        )
+    def copy(self, role: str, rows: int, cached: int = 0) -> Lowered:
+        """Lower the copy of `rows` tokens' keys and values of all layers within DRAM.
+
+        With `cached`, into a cache of that many rows in the layout of the device that runs the role's attention, where
+        a token's key lies scattered: the lines that it touches are moved, not only its bytes.
+        """
+        model, device = self.models[role], self.device(role, OpKind.ATTENTION)
+        ops = kv_copy_ops(model, rows)
+        layout = getattr(device, "kv_update_bytes", None)
+        if cached and layout is not None:
+            each = layout(model.head_dim, cached, rows)
+            size = np.array([each * model.kv_heads * model.layers], dtype=np.int64)
+            ops = ops._replace(in_bytes=size, out_bytes=size)
+        return self.ops.lower(self.system.having(OpKind.COPY), role, "merge", "kv.copy", ops)
 
     def _read(self, role: str, name: str, size: int) -> Lowered:
         ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
@@ -349,7 +356,7 @@ class Planner:
     def _lower(self, role: str, name: str, ops: Ops, layer: int) -> Lowered:
         kind = OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
-        phase = role if role in OWN_PHASE else "projection" if head else "compute"
+        phase = role if role in _OWN_PHASE else "projection" if head else "compute"
         return self.ops.lower(self.device(role, kind, head), role, phase, name, ops)
 
     def device(self, role: str, kind: OpKind, head: bool = False) -> Device:
@@ -358,6 +365,10 @@ class Planner:
             return self.system.having(kind, "cpu", *self.placements[role].layers_on)
         place = self.placements[role]
         return self.system.having(kind, *(place.head_on if head else place.layers_on))
+
+
+#: Roles whose work reports show under their own name.
+_OWN_PHASE = ("draft", "preverify", "revision")
 
 
 def _pick(ops: Ops, index: int) -> Ops:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
+from archsim.devices.npu.layouts import sparse_row_update
 from archsim.devices.npu.numbers import ACTIONS, TABLE
 from archsim.devices.npu.plan import NO_ROOM, TOO_WIDE, plan_npu
 from archsim.devices.npu.policies.measured import KINDS, Table
@@ -123,6 +124,17 @@ class Npu(Device):
             )
         counted = {"map": "n", "call": "m", "prepare": "k"}[cost]
         return {"kind": OpKind.MAP, counted: calls, "in_bytes" if cost == "map" else "out_bytes": nbytes}
+
+    def kv_update_bytes(self, head_dim: int, tokens: int, rows: int) -> int:
+        """Bytes to copy when a host core replaces the last `rows` of `tokens` keys and values of one head in place.
+
+        Keys lie as the weights of Q K^T, so a token's key is a column: every element is in a line of its own, which is
+        read and written back. Values are rows. Half of the lines moved, as a copy reads and writes what it copies.
+        """
+        changed = np.arange(tokens - rows, tokens)
+        keys = sparse_row_update("hmx_weight", head_dim, tokens, changed, axis="cols")
+        values = sparse_row_update("hmx_weight", tokens, head_dim, changed)
+        return -(-(keys.moved_bytes + values.moved_bytes) // 2)
 
     def peak_ops_per_s(self) -> float:
         """FP16 rate of the matrix units."""
