@@ -12,7 +12,7 @@ import numpy as np
 from archsim.config import load_config
 from archsim.device import DType, OpKind, Ops, dtype_bytes, make_ops
 from archsim.devices.npu import UNPACK, Npu
-from archsim.devices.npu.policies import POLICIES
+from archsim.devices.npu.numbers import POLICIES
 from archsim.devices.npu.systolic import Array, Systolic, fold_count, fold_starts, multiply, parse_array, shape_of
 from archsim.devices.npu.timeline import STAGES, StageTable, busy_milli, stages
 from archsim.report.stages import Slices, stage_figure, stage_perfetto
@@ -243,8 +243,7 @@ def _numbers(machine: System, npu: Npu, ops: Ops, rows: Any, table: StageTable) 
 
 def _peak(npu: Npu, ops: Ops) -> float:
     """Rate of the matrix units for the operator's activations, operations per second."""
-    peak = npu.peak_ops_per_s()
-    return peak * npu.spec.tile_cycles_fp16 / npu.spec.tile_cycles_int8 if ops.adtype[0] == DType.INT8 else peak
+    return npu.peak_int8_ops_per_s() if ops.adtype[0] == DType.INT8 else npu.peak_ops_per_s()
 
 
 def _bandwidth(machine: System, npu: Npu) -> float:

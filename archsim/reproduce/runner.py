@@ -9,12 +9,13 @@ from archsim.reproduce.devices import dram_rows, flash_rows, layout_rows, pim_ro
 from archsim.reproduce.llada import fit_rows, ladder_rows, technique_rows
 from archsim.reproduce.llada_claims import CLAIMS
 from archsim.reproduce.llada_map import map_rows, sweep_rows
+from archsim.reproduce.npu import npu_rows
 from archsim.reproduce.rows import Row, score
 from archsim.units import InputError, quote, suggest
 
 #: Tables by name; ``all`` is every one of them.
 TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
-    "devices": (dram_rows, pim_rows, flash_rows, systolic_rows, layout_rows),
+    "devices": (dram_rows, pim_rows, flash_rows, systolic_rows, layout_rows, npu_rows),
     "llada": (ladder_rows, fit_rows, technique_rows, *CLAIMS),
     "llada_map": (map_rows, sweep_rows),
 }

@@ -2,9 +2,10 @@
 
 Modelled: what an operator costs under a kernel policy (:mod:`archsim.devices.npu.policies`) on the matrix unit
 (:mod:`~archsim.devices.npu.hmx`), the vector contexts and their ports into VTCM (:mod:`~archsim.devices.npu.hvx`),
-chunks that VTCM holds (:mod:`~archsim.devices.npu.vtcm`), descriptors (:mod:`~archsim.devices.npu.dma`), its call
-(:mod:`~archsim.devices.npu.dispatch`); its DRAM traffic; the address window (a store, filled by the runtime). An
-operator becomes a chain of rows that lasts as long as its walk at any share of DRAM (:mod:`~archsim.devices.npu.chain`).
+chunks that VTCM holds (:mod:`~archsim.devices.npu.vtcm`), descriptors (:mod:`~archsim.devices.npu.dma`), its
+call (:mod:`~archsim.devices.npu.dispatch`); its DRAM traffic; the address window (a store, filled by the runtime). An
+operator becomes a chain of rows that lasts as long as its walk at any share of DRAM
+(:mod:`~archsim.devices.npu.chain`).
 
 Sources: EuroSys'26 (arXiv 2509.23324): tile, VTCM, 12,032.5 and 32.93 GFLOP/s; T-MAN (arXiv 2511.11248): DMA 59,
 l2fetch 26/32, vector loads 5/20 GB/s; call of 11-35 us (llama.cpp #18139); window 3,355,443,200 bytes, chunk search and
@@ -25,7 +26,7 @@ from archsim.devices.npu.policies.measured import KINDS, Table
 from archsim.devices.npu.prices import AREA, ENERGY, POWER, area_table
 from archsim.devices.npu.spec import FLOAT_WEIGHTS, UNPACK, NpuSpec, numbers_of
 from archsim.devices.npu.va import AddressWindows, map_ps
-from archsim.devices.npu.vtcm import VtcmOverflow
+from archsim.devices.npu.vtcm import VtcmOverflowError
 from archsim.lowering import (
     DRAM_ACTIONS,
     LEAD_PS,
@@ -39,7 +40,7 @@ from archsim.lowering import (
 from archsim.registry import device
 from archsim.units import InputError
 
-__all__ = ["Npu", "NpuSpec"]
+__all__ = ["UNPACK", "Npu", "NpuSpec"]
 
 #: Window of a session whose addresses have 64 bits: more than any phone has memory.
 UNLIMITED_BYTES = 1 << 42
@@ -162,7 +163,7 @@ class Npu(Device):
         self._actions = tuple(f"{self.name}.{action}" for action in ACTIONS) + tuple(
             f"{spec.memory}.{action}" for action in DRAM_ACTIONS
         )
-        self._numbers = numbers_of(spec, binding.unit(f"{self.name}.core"), STREAMS.index("npu_seq_read"))
+        self.numbers = numbers_of(spec, binding.unit(f"{self.name}.core"), STREAMS.index("npu_seq_read"))
         self._factor = np.array([round(1000 * UNPACK[dtype]) for dtype in DType], np.int64)
         self._float = np.array([dtype in FLOAT_WEIGHTS for dtype in DType], np.int64)
         self._graph_rows = np.array(spec.graph_rows, np.int64)
@@ -173,7 +174,7 @@ class Npu(Device):
 
         Raises
         ------
-        VtcmOverflow
+        VtcmOverflowError
             For a matrix product of which not one row tile fits in VTCM.
         ValueError
             For a kind it does not run, an operator without rows, a product too wide for its kernel, and one that the
@@ -184,7 +185,7 @@ class Npu(Device):
             return self._lower_maps(ops)
         table = self._measured(ops)
         plan, owner, counts, unfit, why = plan_npu(
-            ops, self._numbers, self._factor, self._float, self._graph_rows, table
+            ops, self.numbers, self._factor, self._float, self._graph_rows, table
         )
         if unfit >= 0:
             self._refuse(ops, unfit, why)
@@ -195,17 +196,22 @@ class Npu(Device):
         """What the table has of operators that run by it."""
         if self._table is None:
             return np.zeros((len(ops.kind), 5), np.int64)
-        policy = np.where(ops.m == 1, self._numbers.policy_one, self._numbers.policy_many)
+        policy = np.where(ops.m == 1, self.numbers.policy_one, self.numbers.policy_many)
         return self._table.columns(ops, (policy == TABLE) & np.isin(ops.kind, KINDS))
 
     def _refuse(self, ops: Ops, at: int, why: int) -> None:
         """Raise the reason why operator `at` cannot run."""
         spec, where = self.spec, f"operator {at} on device {self.name!r}"
         k, n = int(ops.k[at]), int(ops.n[at])
+        if why == NO_ROOM and ops.kind[at] == OpKind.ATTENTION:
+            raise VtcmOverflowError(
+                f"{where}: a block of queries and keys with heads of {int(ops.head_dim[at])} does not fit in "
+                f"{spec.vtcm_bytes} bytes of VTCM"
+            )
         if why == NO_ROOM:
             policy = spec.policy_one if ops.m[at] == 1 else spec.policy_many
             name, size = ("area_bytes", spec.area_bytes) if policy == "sequential" else ("VTCM", spec.vtcm_bytes)
-            raise VtcmOverflow(f"{where}: {spec.tile_rows} rows of k = {k} do not fit in {size} bytes of {name}")
+            raise VtcmOverflowError(f"{where}: {spec.tile_rows} rows of k = {k} do not fit in {size} bytes of {name}")
         if why == TOO_WIDE:
             raise ValueError(
                 f"{where}: n = {n} is above the {spec.projection_limit} outputs that ggml_hmx takes; "

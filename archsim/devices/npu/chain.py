@@ -1,9 +1,10 @@
 """From a walk to rows: the chain of rows that takes as long as the walk at any share of DRAM.
 
-A walk in which bytes flow at a rate r lasts T(x), x = full rate / r; it is a path through maxima and sums of stage times,
-so T is convex and piecewise linear, and its last slope is the time of all bytes. A chain of rows with bytes B_j and
-caps r / x_j lasts ``sum B_j max(x, x_j)`` plus time rows: any such T is one. The walk runs at 1, 3/4, 1/2 and 1/4 of the
-rate, the slopes between these points are the B_j, and what is left flows so that the duration alone is exact.
+A walk in which bytes flow at a rate r lasts T(x), x = full rate / r; it is a path through maxima and sums of stage
+times, so T is convex and piecewise linear, and its last slope is the time of all bytes. A chain of rows with bytes
+B_j and caps r / x_j lasts ``sum B_j max(x, x_j)`` plus time rows: any such T is one. The walk runs at 1, 3/4, 1/2 and
+1/4 of the rate, the slopes between these points are the B_j, and what is left flows so that the duration alone is
+exact.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ LEAST = 256
 
 
 @njit(cache=True)
+def is_roofline(base_ps, t1, t43, t2, t4):
+    """Whether the longer of one duration and the time of all bytes gives all four durations, to a thousandth."""
+    third, half, quarter = max(t1, base_ps * 4 // 3), max(t1, base_ps * 2), max(t1, base_ps * 4)
+    return 1000 * abs(third - t43) <= t43 and 1000 * abs(half - t2) <= t2 and 1000 * abs(quarter - t4) <= t4
+
+
+@njit(cache=True)
 def segments(total_bytes, base_ps, t1, t43, t2, t4, phase_bytes, phase_ps):
     """Fill the phases of a walk; returns how many.
 
@@ -31,7 +39,7 @@ def segments(total_bytes, base_ps, t1, t43, t2, t4, phase_bytes, phase_ps):
     phase_bytes, phase_ps : int64[PHASES]
         Out: bytes of each phase and its duration alone; durations add up to `t1`.
     """
-    if total_bytes == 0 or base_ps == 0:
+    if total_bytes == 0 or is_roofline(base_ps, t1, t43, t2, t4):
         phase_bytes[0], phase_ps[0] = total_bytes, t1
         return 1
     s1 = min(max(3 * (t43 - t1), 0), base_ps)

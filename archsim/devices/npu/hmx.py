@@ -137,7 +137,7 @@ def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip, stor
 
 @njit(cache=True)
 def rows_in_vtcm(vtcm_bytes, k_padded, depth, row_tile=TILE, column_tile=TILE, depth_tile=TILE):
-    """Activation rows (FP16) that fit beside weight buffers and two output tiles per row tile, a multiple of a row tile.
+    """Activation rows (FP16, whole row tiles) that fit beside weight buffers and two output tiles per row tile.
 
     0 when not even one row tile fits.
     """

@@ -86,7 +86,7 @@ class NpuSpec(BaseModel):
     dma_latency_ps, dma_in_flight, dma_field_bits, dma_in_order
         Latency of a descriptor, descriptors in flight, bits of a length field, whether descriptors wait for each other.
     call, call_ps, packet_ps, poll_ps, start_ps, rpc_ps, flush_all_ps, flush_all_bytes, batch_ops
-        Way to hand over operators (``call``, ``queue``, ``rpc``) and its costs; see :mod:`archsim.devices.npu.dispatch`.
+        Way to hand over operators (``call``, ``queue``, ``rpc``) and its costs (:mod:`archsim.devices.npu.dispatch`).
     pass_rows, row_multiple, row_group : int
         Rows of one pass of the batched HVX kernel; its rows are padded to `row_multiple`; weight rows per context.
     activation_area_bytes : int
@@ -95,6 +95,8 @@ class NpuSpec(BaseModel):
         Fixed shapes of static graphs, ascending.
     hmx_attention_rows, hmx_rows, pipeline_rows : int
         Least query rows for attention on HMX; rows from which ``ggml_hmx`` uses HMX, and above which it overlaps.
+    pipeline_chunks : int
+        Least chunks of columns that overlap, however large VTCM is.
     hmx_weight_path, hmx_activation_path : str
         How ``ggml_hmx`` loads: ``dma``, ``l2fetch`` or ``vector`` (all threads).
     projection_limit : int
@@ -179,6 +181,7 @@ class NpuSpec(BaseModel):
     hmx_attention_rows: PositiveInt
     hmx_rows: PositiveInt
     pipeline_rows: PositiveInt
+    pipeline_chunks: Annotated[PositiveInt, Field(le=64)]
     hmx_weight_path: Literal["dma", "l2fetch", "vector"] = "dma"
     hmx_activation_path: Literal["dma", "l2fetch", "vector"] = "dma"
     projection_limit: PositiveInt
@@ -297,6 +300,7 @@ def numbers_of(spec: NpuSpec, unit: int, stream: int) -> NpuNumbers:
         hmx_attention_rows=spec.hmx_attention_rows,
         hmx_rows=spec.hmx_rows,
         pipeline_rows=spec.pipeline_rows,
+        pipeline_chunks=spec.pipeline_chunks,
         weight_path=PATHS.index(spec.hmx_weight_path),
         activation_path=PATHS.index(spec.hmx_activation_path),
         projection_limit=spec.projection_limit,

@@ -18,19 +18,22 @@ from numba import njit
 
 from archsim.device import DType, OpKind, Ops, Rows
 from archsim.devices.npu import UNPACK, Npu
-from archsim.devices.npu.hmx import (
-    DMA_END,
-    HVX_FREE,
-    MILLI,
-    RINGS,
-    TILE,
-    TILE_MACS,
-    rows_in_vtcm,
-    step,
-    tiles,
-)
+from archsim.devices.npu.hmx import DMA_END, HVX_FREE, MILLI, RINGS, output_tile, step, tiles
 from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR, weight_vectors
-from archsim.units import InputError
+from archsim.devices.npu.numbers import (
+    GEMV,
+    GGML_HMX,
+    GGML_HVX,
+    SEQUENTIAL,
+    STATIC_GRAPH,
+    bytes_fs,
+    context_fs,
+    milli_fs,
+)
+from archsim.devices.npu.plan import policy_of
+from archsim.devices.npu.policies.chunks import chunk_walk, chunked
+from archsim.devices.npu.policies.graph import graph_fits, tile_shape
+from archsim.units import WORK_BITS, InputError
 
 #: ``activation``: activations through the vector path; ``hvx``: products and element-wise work on vector threads.
 STAGES = ("dma", "dequant", "activation", "hmx", "hvx", "output", "flush")
@@ -93,18 +96,18 @@ def counted(npu: Npu, rows: Rows, action: str) -> int:
 
 
 def whole_slices(npu: Npu, ops: Ops, rows: Rows) -> StageTable:
-    """One slice per stage from a row's duration and counts."""
+    """One slice per stage from the rows' durations and counts."""
     spec, total = npu.spec, duration_milli(npu, rows)
-    products = counted(npu, rows, "hmx_mac_fp16") * spec.tile_cycles_fp16
-    products += counted(npu, rows, "hmx_mac_int8") * spec.tile_cycles_int8
-    hmx = min(products * MILLI // (TILE_MACS * spec.hmx_units), total)
+    hmx = min(_hmx_milli(npu, rows), total)
     hvx = min(counted(npu, rows, "hvx_cycle") * MILLI // spec.hvx_contexts, total - hmx)
-    through = counted(npu, rows, "dma_bytes")
-    rate = spec.dma_bytes_per_s if ops.kind[0] in HEAVY else spec.l2fetch_bytes_per_s
-    idle = total - max(hmx + hvx, _milli_of_bytes(npu, through, rate))
-    around = _activation_bytes(ops, through, idle)
-    dma = min(_milli_of_bytes(npu, through - sum(around), rate), total)
-    serial = total - max(hmx + hvx, dma) if sum(around) else 0
+    first = 1 if _side_row(npu, ops, rows) else 0
+    serial = duration_milli(npu, _from(rows, 0, first)) if first else 0
+    policy = policy_of(ops, 0, npu.numbers)
+    light = spec.l2fetch_all_bytes_per_s if policy in (STATIC_GRAPH, SEQUENTIAL) else spec.vector_all_bytes_per_s
+    rate = spec.dma_bytes_per_s if ops.kind[0] in HEAVY else light
+    flows = rows.pool[first:, 1] >= 0
+    dma = min(_milli_of_bytes(npu, int((rows.work[first:][flows] >> WORK_BITS).sum()), rate), total - serial)
+    around = int(ops.in_bytes[0]), int(ops.out_bytes[0])
     before = serial * around[0] // max(sum(around), 1)
     dequant, hvx = _unpack_share(npu, ops, rows, hvx)
     slices = [(ACTIVATION, 0, before), (DMA, before, before + dma)]
@@ -117,16 +120,26 @@ def whole_slices(npu: Npu, ops: Ops, rows: Rows) -> StageTable:
     return StageTable(kept[:, 0], kept[:, 1], kept[:, 2], np.full(len(kept), -1, np.int64))
 
 
-def _activation_bytes(ops: Ops, through: int, idle: int) -> tuple[int, int]:
-    """Activation bytes in and out that a product or attention moved by itself: both, or none where they stay local.
+def _hmx_milli(npu: Npu, rows: Rows) -> int:
+    """Time of the tile products that the rows count, spread over the matrix units."""
+    spec, tile = npu.spec, npu.spec.tile_columns * npu.spec.tile_depth
+    cycles = counted(npu, rows, "hmx_mac_fp16") * spec.tile_cycles_fp16 // (tile * spec.tile_rows)
+    cycles += counted(npu, rows, "hmx_mac_int8") * spec.tile_cycles_int8 // (tile * spec.tile_rows_int8)
+    return round(cycles * MILLI / spec.hmx_units * spec.clock_hz / spec.hmx_hz)
 
-    What goes through DRAM is the weights or the KV rows a whole number of times, and the activations if they do. Where
-    sizes leave both open, time left over tells: the vector path is slower than DMA.
-    """
-    held, read, written = int(ops.weight_bytes[0] + ops.kv_bytes[0]), int(ops.in_bytes[0]), int(ops.out_bytes[0])
-    if ops.kind[0] not in HEAVY or (through - read - written) % held:
-        return 0, 0
-    return (read, written) if through % held or idle > 0 else (0, 0)
+
+def _side_row(npu: Npu, ops: Ops, rows: Rows) -> bool:
+    """Whether the first row holds the activations that the vector path moves beside the walk."""
+    policy = policy_of(ops, 0, npu.numbers)
+    if ops.kind[0] == OpKind.ATTENTION:
+        return policy != STATIC_GRAPH and rows.op.size > 1
+    product = ops.kind[0] in (OpKind.MATMUL, OpKind.PROJECTION)
+    return product and policy in (GEMV, GGML_HVX, SEQUENTIAL) and rows.op.size > 1
+
+
+def _from(rows: Rows, first: int, last: int) -> Rows:
+    """Rows `first` up to `last`."""
+    return rows._replace(work=rows.work[first:last], cap=rows.cap[first:last])
 
 
 def _unpack_share(npu: Npu, ops: Ops, rows: Rows, hvx: int) -> tuple[int, int]:
@@ -147,7 +160,7 @@ def _milli_of_bytes(npu: Npu, nbytes: int, bytes_per_s: float) -> int:
 
 
 @njit(cache=True)
-def walk_slices(columns, k_tiles, depth, dma, unpack, multiply, output, start, slices, at):
+def walk_slices(columns, k_tiles, depth, dma, unpack, multiply, output, store, start, slices, at):
     """Log the tile walk of :func:`archsim.devices.npu.hmx.tile_walk` into ``slices[at:]``; returns its end.
 
     Rows of `slices` are (stage, start, end, tile), times from `start` on; three per tile and one per column.
@@ -162,6 +175,7 @@ def walk_slices(columns, k_tiles, depth, dma, unpack, multiply, output, start, s
                 slices[at, 0], slices[at, 3] = stage, c * k_tiles + t
                 slices[at, 1], slices[at, 2] = start + ends[i] - length, start + ends[i]
                 at += 1
+        state[RINGS + 2 * depth - 1] += store
         done = max(state[HVX_FREE], state[RINGS + 2 * depth - 1])
         state[HVX_FREE] = done + output
         slices[at, 0], slices[at, 3] = OUTPUT, c * k_tiles + k_tiles - 1
@@ -186,31 +200,54 @@ def static_graph(npu: Npu, ops: Ops) -> StageTable | None:
     """Tile walks of a static graph's matrix product, one after the other."""
     if ops.kind[0] not in (OpKind.MATMUL, OpKind.PROJECTION):
         return None
-    spec, (m, k, n) = npu.spec, (int(ops.m[0]), int(ops.k[0]), int(ops.n[0]))
-    k_tiles, columns = int(tiles(k)), int(tiles(n))
-    fits = int(rows_in_vtcm(spec.vtcm_bytes, k_tiles * TILE, spec.tile_buffers))
-    walks = graph_blocks(m, spec.graph_rows, fits)
+    c, (m, k, n) = npu.numbers, (int(ops.m[0]), int(ops.k[0]), int(ops.n[0]))
+    row_tile, cycles, _ = tile_shape(ops, 0, c)
+    k_tiles, columns = int(tiles(k, c.tile_depth)), int(tiles(n, c.tile_columns))
+    walks = graph_blocks(m, npu.spec.graph_rows, int(graph_fits(ops, 0, c)))
     if columns * k_tiles * len(walks) > MAX_TILES:
         raise InputError(f"{m} x {k} x {n} is a walk of {columns * k_tiles * len(walks)} tiles; at most {MAX_TILES}")
-    is_int8 = ops.adtype[0] == DType.INT8
-    tile_milli = (spec.tile_cycles_int8 if is_int8 else spec.tile_cycles_fp16) * MILLI
-    khz, rate = round(spec.clock_hz / 1e3), round(spec.dma_bytes_per_s / 1e6)
-    dma = -(-int(ops.weight_bytes[0]) * khz // (k_tiles * columns * rate))
-    factor, vectors = round(UNPACK[DType(int(ops.wdtype[0]))] * MILLI), TILE * TILE // WEIGHTS_PER_VECTOR
-    unpack = -(-(vectors * round(spec.graph_unpack_cycles * MILLI) * factor // MILLI) // spec.hvx_contexts)
+    dma = bytes_fs(-(-int(ops.weight_bytes[0]) // (k_tiles * columns)), c.dma_rate)
+    factor, vectors = (
+        round(UNPACK[DType(int(ops.wdtype[0]))] * MILLI),
+        c.tile_depth * c.tile_columns // WEIGHTS_PER_VECTOR,
+    )
+    unpack = context_fs(c, vectors * c.graph_unpack * factor // MILLI)
+    whole = output_tile(k_tiles, cycles * MILLI, c.packet_tiles, c.packet, c.store, c.accumulators)
     slices = np.zeros((len(walks) * columns * (3 * k_tiles + 1), 4), np.int64)
-    end, at = 0, 0
+    end, at = c.wake_ps * MILLI, 0
     for now in walks:
-        multiply = -(-int(tiles(now)) // spec.hmx_units) * tile_milli
-        output = -(-(now * TILE * round(spec.graph_output_cycles * MILLI)) // spec.hvx_contexts)
-        sizes = (columns, k_tiles, spec.tile_buffers, dma, unpack, multiply, output)
+        each = -(-int(tiles(now, row_tile)) // c.hmx_units)
+        multiply = milli_fs(each * cycles * MILLI, c.hmx_khz)
+        store = milli_fs(each * max(whole - k_tiles * cycles * MILLI, 0), c.hmx_khz)
+        output = context_fs(c, now * c.tile_columns * c.graph_output)
+        sizes = (columns, k_tiles, c.depth, dma, unpack, multiply, output, store)
         end = int(walk_slices(*sizes, end, slices, at))
         at += columns * (3 * k_tiles + 1)
+    slices[:, 1:3] = _milli_of_fs(npu, slices[:, 1:3])
     return StageTable(*(np.ascontiguousarray(slices[:, i]) for i in range(4)))
 
 
+def chunks(npu: Npu, ops: Ops) -> StageTable | None:
+    """What each stage of the chunked kernel works, one slice each; they overlap."""
+    c = npu.numbers
+    if ops.kind[0] not in (OpKind.MATMUL, OpKind.PROJECTION) or policy_of(ops, 0, c) != GGML_HMX:
+        return None
+    factor = round(UNPACK[DType(int(ops.wdtype[0]))] * MILLI)
+    walk = chunk_walk(ops, 0, c, chunked(ops, 0, c, factor), c.dma_rate)
+    total, dma, dequant, activation, hmx, output = _milli_of_fs(npu, np.array(walk, np.int64)).tolist()
+    ends = ((DMA, dma, dma), (DEQUANT, dequant, min(activation + dequant, total)), (ACTIVATION, activation, activation),
+            (HMX, hmx, max(total - output, hmx)), (OUTPUT, output, total))  # fmt: skip
+    columns = np.array([(stage, end - length, end) for stage, length, end in ends if length > 0], np.int64)
+    return StageTable(columns[:, 0], columns[:, 1], columns[:, 2], np.full(len(columns), -1, np.int64))
+
+
+def _milli_of_fs(npu: Npu, duration_fs: np.ndarray) -> np.ndarray:
+    """Thousandths of a cycle of the vector clock, rounded down to a ps."""
+    return duration_fs // MILLI * npu.numbers.khz // 10**6
+
+
 #: Walks by kernel policy.
-POLICY_STAGES: dict[str, StageFunction] = {"static_graph": static_graph}
+POLICY_STAGES: dict[str, StageFunction] = {"static_graph": static_graph, "ggml_hmx": chunks}
 
 
 def busy_milli(table: StageTable) -> dict[str, int]:

@@ -1,10 +1,10 @@
 """Policy ``table``: times the user measured, interpolated.
 
-A file in CSV with the columns ``kind,m,k,n,dtype,cycles,clock_hz,dma_bytes,overlap``: kind of operator and weight type by
-their names, cycles of a clock in Hz, bytes that DMA moved, and whether they overlap the cycles (``full``) or add to
-them (``none``; the measured cycles then leave the transfer out). Between two measured row counts of one matrix shape cycles and bytes are
-interpolated; between two shapes, by their number of weights. Outside the measured range they are scaled in
-proportion, and the operator is counted as extrapolated.
+A file in CSV with the columns ``kind,m,k,n,dtype,cycles,clock_hz,dma_bytes,overlap``: kind of operator and weight
+type by their names, cycles of a clock in Hz, bytes that DMA moved, and whether they overlap the cycles (``full``) or
+add to them (``none``; the measured cycles then leave the transfer out). Between two measured row counts of one matrix
+shape cycles and bytes are interpolated; between two shapes, by their number of weights. Outside the measured range
+they are scaled in proportion, and the operator is counted as extrapolated.
 """
 
 from __future__ import annotations
