@@ -23,7 +23,7 @@ Meaning of the tables (times are ps since the start of the run; ids are those of
     ``step`` (one verification cycle or denoising step, noted when its outcome is known); ``draft`` (optional; value:
     tokens drafted, whether or not they were ever verified); ``end`` (value: tokens of the request, extra: 1 if the
     decision stream ended early); ``window.<device>`` (a pass unmapped something when it was planned; value: bytes
-    mapped then, extra: bytes of the largest hole).
+    left free, extra: those of the largest hole).
 ``rates``, ``mix``, ``pool_log``, ``levels_log``, ``draws``, ``script`` and ``script_*`` (optional)
     Rate changes; time of each pool in each stream mix; pool use in 2**-28 byte per ps and store levels; what one
     work byte of an op draws from a pool in 2**-20; the recorded script of the run (columns are the engine's).

@@ -31,7 +31,7 @@ def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
     if not tables[_TITLES["window"]]:
-        del tables[_TITLES["window"]]  # nothing was mapped
+        del tables[_TITLES["window"]]  # the machine has none
     tables["Null model (bytes / bandwidth + operations / peak), per step"] = [null_model(trace)]
     return {
         "title": title,

@@ -271,28 +271,29 @@ def quantity(key: str) -> tuple[str, str]:
 
 
 def window_figure(trace: Trace) -> Figure:
-    """Bytes mapped in the NPU's address windows over time, and staging slots in use; limits dashed."""
+    """Bytes mapped in the NPU's address windows over time, and staging slots in use."""
     stores = window_stores(trace)
     curves = {name: (store, curve) for name, store in stores.items() if (curve := occupancy(trace, store)) is not None}
     if not curves:
         raise InputError("this run has no address window whose level its trace tells; run with --trace tasks or full")
     factor, time_text = style.seconds(trace.duration_ps)
     with style.house():
-        figure, panels = style.blank(0.6 + 1.6 * len(curves), rows=len(curves), sharex=True, squeeze=False)
+        figure, panels = style.blank(0.8 + 1.5 * len(curves), rows=len(curves), sharex=True, squeeze=False)
         for i, (name, (store, (times, levels))) in enumerate(curves.items()):
-            axes, slots = panels[i][0], trace.manifest["stores"][store]["unit"] == "slots"
-            scale = 1.0 if slots else 1e-9
+            axes, limit = panels[i][0], trace.manifest["stores"][store]["capacity"]
+            scale, text = (1.0, "slots") if trace.manifest["stores"][store]["unit"] == "slots" else (1e-9, "GB")
             edges, low, high = _envelope(times, levels, trace.duration_ps)
-            colour = style.COLOURS[i % len(style.COLOURS)]
-            axes.stairs(high * scale, edges * factor, baseline=low * scale, fill=True, color=colour, alpha=0.35)
-            axes.stairs(high * scale, edges * factor, baseline=None, color=colour, label=f"{name}: most at a time")
-            axes.stairs(low * scale, edges * factor, baseline=None, color="black", linewidth=0.6, label="least")
-            limit = trace.manifest["stores"][store]["capacity"] * scale
-            axes.axhline(limit, color="black", linewidth=0.8, linestyle=(0, (4, 2)), label="capacity")
-            axes.set_ylim(0, 1.08 * limit)
-            axes.set_ylabel("slots in use" if slots else "mapped (GB)")
-            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            at = edges * factor
+            axes.stairs(low * scale, at, fill=True, color=style.COLOURS[0], label="held throughout")
+            axes.stairs(high * scale, at, baseline=low * scale, fill=True, color=style.COLOURS[4], label="at times")
+            near = 2 * int(high.max()) > limit
+            if near:
+                axes.axhline(limit * scale, color="black", linewidth=0.8, linestyle=style.LINES[1], label="capacity")
+            axes.set_ylim(0, 1.1 * scale * (limit if near else max(int(high.max()), 1)))
+            axes.set_title(f"{name}, capacity {limit * scale:.4g} {text}")
+            axes.set_ylabel("slots in use" if text == "slots" else "mapped (GB)")
             axes.grid(axis="y")
+        style.legend_below(figure, panels[-1][0], 3)
         panels[-1][0].set_xlim(0, trace.duration_ps * factor)
         panels[-1][0].set_xlabel(f"time ({time_text})")
     return figure

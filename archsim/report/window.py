@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from archsim.report.summary import requests
 from archsim.trace import CUT, DONE, Trace, positions
 from archsim.units import PS_PER_S, InputError
 
@@ -25,39 +24,35 @@ def mapping_rows(trace: Trace) -> np.ndarray:
 
 
 def window(trace: Trace) -> list[dict[str, Any]]:
-    """What was mapped into each device's address windows.
+    """What was mapped into each device's address windows; empty where no device has any.
 
     Returns
     -------
     list of dict
-        ``device``; ``map_calls`` (maps and unmaps by calls of their own), ``operator_calls`` (operators called or
-        prepared by the mapping thread), ``mapped_bytes`` and ``swapped_bytes`` (mapped by those operators), both with
-        ``_per_step`` (None without steps), ``host_s`` the mapping thread's time; ``capacity_bytes`` and ``peak_bytes``
-        of the windows (None where the trace holds neither levels nor a script); ``unmapping_passes`` and the largest
-        share of the free bytes outside the largest hole after one of them (None: never unmapped).
+        ``device``; ``map_calls`` (maps and unmaps by calls of their own) and ``mapped_bytes``; ``op_calls`` (operators
+        called or prepared by the mapping thread) and ``swapped_bytes`` (mapped by those); ``host_s`` the mapping
+        thread's time; ``window_bytes`` of all sessions and ``peak_bytes`` mapped (None where the trace holds neither
+        levels nor a script); ``unmapping_passes`` and ``fragmentation``, the largest share of the free bytes outside
+        the largest hole after one of them (None: never unmapped).
     """
     mine = mapping_rows(trace)
-    steps = sum(request["steps"] for request in requests(trace))
     stores = window_stores(trace)
     found = []
-    for device in np.unique(trace.ops["device"][trace.ops["kind"] == "map"]).tolist():
+    for device in [name.removesuffix(".window") for name in stores if name.endswith(".window")]:
         of = mine & np.append(trace.ops["device"] == device, False)[trace.row_op]
         ops = {name: int(trace.ops[name][trace.row_op[of]].sum()) for name in ("n", "m", "k", "in_bytes", "out_bytes")}
-        store = stores.get(f"{device}.window")
-        capacity = None if store is None else int(trace.manifest["stores"][store]["capacity"])
-        curve = None if store is None else occupancy(trace, store)
-        broken = fragmentation(trace, device, capacity or 0)
+        store = stores[f"{device}.window"]
+        curve = occupancy(trace, store)
+        broken = fragmentation(trace, device)
         found.append(
             {
                 "device": device,
                 "map_calls": ops["n"],
-                "operator_calls": ops["m"] + ops["k"],
                 "mapped_bytes": ops["in_bytes"],
+                "op_calls": ops["m"] + ops["k"],
                 "swapped_bytes": ops["out_bytes"],
-                "mapped_bytes_per_step": ops["in_bytes"] / steps if steps else None,
-                "swapped_bytes_per_step": ops["out_bytes"] / steps if steps else None,
                 "host_s": int((trace.row_end_ps - trace.rows["start_ps"])[of].sum()) / PS_PER_S,
-                "capacity_bytes": capacity,
+                "window_bytes": int(trace.manifest["stores"][store]["capacity"]),
                 "peak_bytes": None if curve is None else int(curve[1].max()),
                 "unmapping_passes": len(broken),
                 "fragmentation": float(broken.max()) if len(broken) else None,
@@ -66,12 +61,11 @@ def window(trace: Trace) -> list[dict[str, Any]]:
     return found
 
 
-def fragmentation(trace: Trace, device: str, capacity_bytes: int) -> np.ndarray:
+def fragmentation(trace: Trace, device: str) -> np.ndarray:
     """Share of the free bytes that lie outside the largest hole, after each pass that unmapped something."""
     notes = trace.notes
     mine = notes["kind"] == f"window.{device}"
-    free = capacity_bytes - notes["value"][mine]
-    hole = notes["extra"][mine]
+    free, hole = notes["value"][mine], notes["extra"][mine]
     return np.where(free > 0, 1.0 - hole / np.maximum(free, 1), 0.0)
 
 
@@ -80,6 +74,11 @@ def occupancy(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray] | None:
 
     It is the logged one where the run kept levels (``--trace full``), else it follows from the rows and the script;
     None where the trace has neither.
+
+    Raises
+    ------
+    InputError
+        When the script is damaged.
     """
     start = int(trace.manifest["stores"][store]["level"])
     log = trace.tables["levels_log"]
@@ -88,7 +87,10 @@ def occupancy(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray] | None:
         return np.append(0, log["time_ps"][mine]), np.append(start, log["value"][mine])
     if "script" not in trace.tables or "script_rows" not in trace.tables:
         return None
-    times, deltas = _changes(trace, store)
+    try:
+        times, deltas = _changes(trace, store)
+    except (KeyError, IndexError, ValueError) as error:
+        raise InputError(f"the script of this trace cannot be read ({error}); run it again") from None
     times, where = np.unique(times, return_inverse=True)
     summed = np.bincount(where.ravel(), deltas, len(times)).astype(np.int64)
     return np.append(0, times), np.append(start, start + np.cumsum(summed))
@@ -121,8 +123,6 @@ def _template_rows(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """For each row its line in ``script_rows``, and the id of its block's first row."""
     script, lines = trace.tables["script"], trace.tables["script_rows"]
     template = script["a"][script["kind"] == _EMIT]  # blocks are numbered in order of emission
-    if len(template) < len(trace.blocks["block"]):
-        raise InputError("the script of this trace emits fewer blocks than ran; run it again")
     sizes = np.bincount(lines["template"])
     offset = np.cumsum(sizes) - sizes
     first = np.cumsum(sizes[template]) - sizes[template]

@@ -213,7 +213,7 @@ class Job:
         label = label or f"{role}.{passes[0].phase}"
         prelude, block, changes = self.runtime.plan(passes)
         for change in changes:
-            self.note(f"window.{change.device}", change.level_bytes, change.largest_hole_bytes)
+            self.note(f"window.{change.device}", change.free_bytes, change.largest_hole_bytes)
         if prelude is not None:
             after = self.sim.emit(prelude, after=after, request=self.request, label=label)
         return self.sim.emit(block, after=after, request=self.request, label=label)

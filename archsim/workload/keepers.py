@@ -18,10 +18,10 @@ from archsim.workload.residency import DropAll, FirstTouch
 
 
 class Change(NamedTuple):
-    """What a pass left after it unmapped something: bytes mapped, and the largest hole left, of a device."""
+    """What a pass left after it unmapped something: bytes not mapped in the windows it uses, and their largest hole."""
 
     device: str
-    level_bytes: int
+    free_bytes: int
     largest_hole_bytes: int
 
 
@@ -117,10 +117,13 @@ class _Mapped(Keeper):
         self.windows = ground.device.address_windows(self.sessions, len(sizes), **rules)
         self._kept: dict[Any, Any] = {}
 
+    def needs(self, keys: list[tuple[str, str]]) -> np.ndarray:
+        """Ids and bytes of buffers: int64 [n, 2]."""
+        return np.array([(self.ids[key], self.sizes[key]) for key in keys], dtype=np.int64).reshape(-1, 2)
+
     def touch(self, keys: list[tuple[str, str]]) -> Any:
         """Use buffers together; returns the :class:`archsim.devices.npu.va.Changes`."""
-        needs = np.array([(self.ids[key], self.sizes[key]) for key in keys], dtype=np.int64).reshape(-1, 2)
-        made = self.windows.touch(needs)
+        made = self.windows.touch(self.needs(keys))
         if made.failed >= 0:
             role, name = keys[made.failed]
             raise self.ground.too_large(role, name, self.sizes[keys[made.failed]], self.sessions)
@@ -130,7 +133,7 @@ class _Mapped(Keeper):
         """What to note about a pass."""
         if not unmapped:
             return None
-        return Change(self.ground.device.name, self.windows.level_bytes, self.windows.largest_hole_bytes)
+        return Change(self.ground.device.name, self.windows.free_bytes, self.windows.largest_hole_bytes)
 
 
 class FirstTouchKeeper(_Mapped):
@@ -151,7 +154,7 @@ class FirstTouchKeeper(_Mapped):
         super().__init__(ground, how.sessions, sizes, **rules)
 
     def plan(self, asked: Pass) -> tuple[Block | None, Block, Change | None]:
-        """Touch the buffers of the role one after the other; the KV buffer stays with each of them."""
+        """Touch the buffers of the role one after the other."""
         state = (asked.role, self.windows.digest())
         if state not in self._kept:
             self._kept[state] = self._touch_all(asked.role)
@@ -186,8 +189,9 @@ class DropAllKeeper(_Mapped):
                 where, made = pack(parts, spec.max_buffer_bytes, role)
                 sizes |= {(role, f"{what}{i}"): size for i, size in enumerate(made)}
                 self._where[role] |= {name: (role, f"{what}{i}") for name, i in where.items()}
-        rules = {"slots": spec.map_slots, "fit": how.fit, "evict": "drop", "compact": how.compact}
-        super().__init__(ground, how.sessions, sizes, **rules)
+        self._rules = {"slots": spec.map_slots, "fit": how.fit, "evict": "drop", "compact": how.compact}
+        self._room: dict[tuple[tuple[str, str], ...], bool] = {}
+        super().__init__(ground, how.sessions, sizes, **self._rules)
 
     def plan(self, asked: Pass) -> tuple[Block | None, Block, Change | None]:
         """Decorate a pass: a row before each batch that maps something."""
@@ -229,9 +233,12 @@ class DropAllKeeper(_Mapped):
         return batches
 
     def _fits(self, buffers: list[tuple[str, str]]) -> bool:
-        """Whether buffers can be mapped together, by number and bytes."""
-        size = sum(self.sizes[key] for key in buffers)
-        return len(buffers) <= self.ground.device.spec.map_slots and size <= self.windows.total_bytes
+        """Whether buffers find room together in empty windows, in this order."""
+        key = tuple(buffers)
+        if key not in self._room:
+            empty = self.ground.device.address_windows(self.sessions, len(self.sizes), **self._rules)
+            self._room[key] = empty.touch(self.needs(buffers)).failed < 0
+        return self._room[key]
 
     def _buffers(self, role: str, plan: Planned, i: int) -> list[tuple[str, str]]:
         """Buffers of weights and KV rows that an operator references."""

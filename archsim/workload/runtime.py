@@ -4,6 +4,9 @@ A unit with an address window can only touch buffers that are mapped. The job's 
 (:mod:`archsim.workload.residency`) says who maps what and when; here it becomes rows on the host's control core that
 the operators of a pass wait for, inside the pass's block. A decorated pass is kept by the state of the windows it
 started from, so a pass that meets a known state costs a look-up and the patch of its attention.
+
+Not modelled: what a cut pass leaves unmapped. It counts as having mapped all it would have, so choices that unmap
+(``drop_all``, ``first_touch`` beyond the window) are not for schedules that cut passes of the NPU.
 """
 
 from __future__ import annotations
@@ -56,6 +59,10 @@ class Runtime:
             self.stores += keeper.stores
             first_store += len(keeper.stores)
             self._of |= dict.fromkeys(roles, keeper)
+
+    def keeper(self, role: str) -> Keeper | None:
+        """What keeps the windows that a role's passes use; None where they need none."""
+        return self._of.get(role)
 
     def plan(self, passes: Sequence[Pass]) -> tuple[Block | None, Block, list[Change]]:
         """Plan passes that run one after the other.

@@ -146,10 +146,12 @@ class ResidentKeeper(_Swapping):
         return found
 
     def _fixed(self) -> list[tuple[str, int]]:
-        """What is resident in any case: scratch and KV buffers."""
+        """What is resident in any case: scratch, in pieces that a buffer holds, and KV buffers."""
         roles = self.ground.roles
         kv = [(f"{role} {name}", size) for role in roles for name, size in self.ground.kv_layers(role).items()]
-        return [("scratch", pages(self.how.scratch_bytes, self.ground.page)), *kv]
+        largest, scratch = self.ground.device.spec.max_buffer_bytes, pages(self.how.scratch_bytes, self.ground.page)
+        pieces = [min(largest, scratch - at) for at in range(0, scratch, largest)]
+        return [*((f"scratch{i}", size) for i, size in enumerate(pieces)), *kv]
 
     def _windows(self, buffers: int) -> Any:
         sessions = self.ground.sessions(self.how.sessions)
@@ -183,7 +185,7 @@ class ResidentKeeper(_Swapping):
         resident = {
             f"{role} {name}": size for (role, name), size in weights.items() if (role, name) not in self.swapped
         }
-        parts = {"staging": self.how.slots * self.slot_bytes} if self.swapped else {}
+        parts = {f"slot{i}": self.slot_bytes for i in range(self.how.slots if self.swapped else 0)}
         parts |= dict(self._fixed()) | resident
         _, made = pack(parts, min(ground.device.spec.max_buffer_bytes, ground.device.window_bytes), "resident set")
         done = self._windows(len(made)).touch(np.stack([np.arange(len(made)), np.array(made)], axis=1).astype(np.int64))

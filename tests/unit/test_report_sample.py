@@ -120,6 +120,7 @@ def sample_tables() -> dict:
             "extra": whole(note[3]),
         },
         "rates": {"time_ps": whole([5]) * US, "target": text(["npu.hmx"]), "fraction": np.array([0.5])},
+        "levels_log": {"time_ps": whole([5, 30]) * US, "store": whole([1, 1]), "value": whole([60, 20])},
     }
 
 
@@ -143,7 +144,10 @@ def sample_manifest(**changes) -> dict:
                     "mix": [[3, 8053063]],
                 }
             ],
-            "stores": [{"name": "npu.vtcm", "capacity": 8 << 20, "unit": "bytes", "level": 0}],
+            "stores": [
+                {"name": "npu.vtcm", "capacity": 8 << 20, "unit": "bytes", "level": 0},
+                {"name": "npu.window", "capacity": 100, "unit": "bytes", "level": 0},
+            ],
         },
         prices={
             "energy_pj": price(ENERGY_PJ, "pJ"),

@@ -39,8 +39,8 @@ def test_round_trip(tmp_path):
     assert diff(before, after) == ""
     assert after.manifest["prices"] == before.manifest["prices"]
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
-        "blocks.parquet", "counts.parquet", "manifest.json", "notes.parquet", "ops.parquet", "rates.parquet",
-        "rows.parquet",
+        "blocks.parquet", "counts.parquet", "levels_log.parquet", "manifest.json", "notes.parquet", "ops.parquet",
+        "rates.parquet", "rows.parquet",
     ]  # fmt: skip
 
 

@@ -167,6 +167,19 @@ def map_one(table, count, rules, buffer, length, now, events, at):
 
 
 @njit(cache=True)
+def excess_bytes(table, count, rules, needs):
+    """Bytes by which what is mapped and what of `needs` is not would exceed the windows together."""
+    total = 0
+    for session in range(count.size):
+        total -= free_bytes(table, count, session, rules.window)
+    for i in range(needs.shape[0]):
+        session, _ = locate(table, count, needs[i, 0])
+        if session < 0:
+            total += -(-needs[i, 1] // rules.page) * rules.page
+    return total
+
+
+@njit(cache=True)
 def unmap_all(table, count, events, at):
     """Unmap every buffer of every session; returns the next line of events."""
     for session in range(count.size):
@@ -180,8 +193,9 @@ def unmap_all(table, count, events, at):
 def touch(table, count, rules, needs, now, events):
     """Map all buffers of `needs` that are not mapped; all of them stay mapped together.
 
-    Where those already mapped leave holes too small for the others, everything is unmapped and the needs are mapped
-    anew, in order.
+    Under :data:`DROP_UNUSED` room is made before anything is mapped when what is mapped and what is missing exceed the
+    windows. Where those already mapped leave holes too small for the others, everything is unmapped and the needs are
+    mapped anew, in order.
 
     Parameters
     ----------
@@ -207,6 +221,8 @@ def touch(table, count, rules, needs, now, events):
         session, entry = locate(table, count, needs[i, 0])
         if session >= 0:
             table[session, entry, USED] = now
+    if rules.evict == DROP_UNUSED and excess_bytes(table, count, rules, needs) > 0:
+        at = make_room(table, count, rules, now, events, at)
     anew = 0
     i = 0
     while i < needs.shape[0]:

@@ -53,6 +53,10 @@ class PagedWindows:
         for buffer, _ in needs:
             if buffer in self.used:
                 self.used[buffer] = now
+        free = sum(line.count(FREE) for line in self.pages)
+        missing = sum(-(-nbytes // self.rules.page) for buffer, nbytes in needs if buffer not in self.used)
+        if self.rules.evict == DROP_UNUSED and missing > free:
+            self._drop([b for b in self._order() if self.used[b] != now], events)
         for anew in (False, True):
             failed = -1
             for i, (buffer, nbytes) in enumerate(needs):
@@ -61,9 +65,7 @@ class PagedWindows:
                     break
             if failed < 0 or anew:
                 return events, failed
-            for session in range(len(self.pages)):
-                for buffer in reversed(self.buffers(session)):
-                    self._unmap(buffer, events)
+            self._drop(self._order(), events)
         return events, failed
 
     def _map(self, buffer: int, pages: int, now: int, events: list[Event]) -> bool:
@@ -71,15 +73,17 @@ class PagedWindows:
             gone = [(tick, b) for b, tick in self.used.items() if tick != now]
             if not gone:
                 return False
-            order = [b for s in range(len(self.pages)) for b in reversed(self.buffers(s))]
-            free = [b for b in order if self.used[b] != now]
+            free = [b for b in self._order() if self.used[b] != now]
             if self.rules.evict == EVICT_LRU:
                 free = [min(free, key=lambda b: self.used[b])]
             elif self.rules.evict != DROP_UNUSED:
                 free = [max(reversed(free), key=lambda b: self.used[b])]
-            for other in free:
-                self._unmap(other, events)
+            self._drop(free, events)
         return True
+
+    def _order(self) -> list[int]:
+        """All buffers, by session and then from the highest address down."""
+        return [buffer for session in range(len(self.pages)) for buffer in reversed(self.buffers(session))]
 
     def _place(self, buffer: int, pages: int, now: int, events: list[Event]) -> bool:
         if len(self.used) >= self.rules.slots:
@@ -110,9 +114,10 @@ class PagedWindows:
         kept = [page for page in line if page != FREE]
         self.pages[session] = kept + [FREE] * (len(line) - len(kept))
 
-    def _unmap(self, buffer: int, events: list[Event]) -> None:
-        for session, line in enumerate(self.pages):
-            if buffer in line:
-                events.append((UNMAPPED, buffer, line.count(buffer) * self.rules.page, session))
-                self.pages[session] = [FREE if page == buffer else page for page in line]
-        del self.used[buffer]
+    def _drop(self, buffers: list[int], events: list[Event]) -> None:
+        for buffer in buffers:
+            for session, line in enumerate(self.pages):
+                if buffer in line:
+                    events.append((UNMAPPED, buffer, line.count(buffer) * self.rules.page, session))
+                    self.pages[session] = [FREE if page == buffer else page for page in line]
+            del self.used[buffer]
