@@ -89,7 +89,7 @@ class Npu(Device):
     @property
     def operator_call_ps(self) -> int:
         """Latency of calling one operator, which its first row has as a lead."""
-        return self._numbers.dispatch_ps
+        return self.numbers.dispatch_ps
 
     @property
     def wide(self) -> bool:
