@@ -184,5 +184,6 @@ def numbers_of(cell: Cell, field: str) -> tuple[float, str]:
     resolved = load(system=cell.system, schedule=cell.schedule, job=job, sets=cell.sets)
     device, _, name = field.partition(".")
     value = resolved.data["system"]["devices"][device]["spec"][name]
-    unit = " ps" if "_ps" in name else " B/s" if name.endswith("_bytes_per_s") else ""
+    endings = {"_ps_per_gib": " ps", "_bytes_per_s": " B/s", "_hz": " Hz"}
+    unit = next((text for ending, text in endings.items() if name.endswith(ending)), "")
     return float(value), unit

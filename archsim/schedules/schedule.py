@@ -31,9 +31,6 @@ class Schedule:
     #: Kinds of stream data the schedule can decode by (one of them is enough).
     features: ClassVar[tuple[str, ...]] = ("chain", "tree", "steps")
 
-    #: Roles of the schedule's own that run another role's weights: role -> whose.
-    shares: ClassVar[Mapping[str, str]] = {}
-
     def placements(self) -> Mapping[str, Placement]:
         """Where the parts of each role's model live and run."""
         raise TypeError(f"schedule {type(self).__name__} places no models")

@@ -15,7 +15,7 @@ from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Planner, chain, row_block
+from archsim.workload.plan import Pass, Placement, Planner, chain, row_block
 from archsim.workload.residency import mapping
 from archsim.workload.runtime import Runtime
 
@@ -56,9 +56,7 @@ class Job:
     ) -> None:
         self.spec = spec
         self.system = system
-        places = schedule.placements()
-        self.shares = {role: whose for role, whose in schedule.shares.items() if role in places}
-        self.models = {**models, **{role: models[whose] for role, whose in self.shares.items()}}
+        self.models = dict(models)
         self.stream = stream
         self.draft_len = schedule.draft_len()
         self.placements = {role: place.within(self.models[role], spec.dram_fraction) for role, place in places.items()}
@@ -115,7 +113,7 @@ class Job:
         flash: dict[str, int] = {}
         rows = self.longest()
         for role, place in self.placements.items():
-            if role in self.shares:
+            if place.shares:
                 continue
             model = self.models[role]
             weights = model.total_bytes - (model.layers - place.pinned) * model.layer_bytes
@@ -200,9 +198,7 @@ class Job:
         """Emit the passes of :meth:`passes` for the current position, one after the other."""
         return self.emit_passes(self.passes(role, phase, rows=rows, steps=steps), after=after)
 
-    def emit_passes(
-        self, passes: Sequence[Pass], *, after: Any = None, label: str = "", priority: int = 0
-    ) -> Handle:
+    def emit_passes(self, passes: Sequence[Pass], *, after: Any = None, label: str = "", priority: int = 0) -> Handle:
         """Emit passes of one role as one block; rows that the runtime adds (maps) run before it.
 
         Parameters
@@ -293,9 +289,9 @@ class Job:
         return [Pass(role, phase, rows, self.cached, spilled=self.spilled if role == "target" else 0)]
 
     def copy_kv(self, role: str, rows: int, *, after: Any = None) -> Handle:
-        """Emit the copy of `rows` tokens' keys and values of all layers within DRAM (a merge into the cache)."""
+        """Emit the copy of `rows` tokens' keys and values of all layers into the cache, in the layout it has there."""
         assert self.sim is not None
-        block = row_block(self.planner.copy(role, rows))
+        block = row_block(self.planner.copy(role, rows, self.longest()))
         return self.sim.emit(block, after=after, request=self.request, label=f"{role}.merge")
 
     def _fresh_rows(self, role: str) -> int:

@@ -100,12 +100,15 @@ class Pass:
     beside: int = 0
 
 
+<<<<<<< HEAD
 #: Parts of a product's columns that :attr:`Pass.beside` counts.
 COLUMN_SHARES = 1024
 #: Roles whose whole work is a phase of its own in reports.
 OWN_PHASE = frozenset({"draft", "revision", "preverify"})
 
 
+=======
+>>>>>>> 6721cfe99bfd72a13f010be43946cec16d634a9d
 class Planned(NamedTuple):
     """A planned pass.
 
@@ -483,11 +486,20 @@ class Planner:
         rows.edges.append((read[1], first))
         return first, last
 
-    def copy(self, role: str, rows: int) -> Lowered:
-        """Lower the copy of `rows` tokens' keys and values of all layers within DRAM."""
-        return self.ops.lower(
-            self.system.having(OpKind.COPY), role, "merge", "kv.copy", kv_copy_ops(self.models[role], rows)
-        )
+    def copy(self, role: str, rows: int, cached: int = 0) -> Lowered:
+        """Lower the copy of `rows` tokens' keys and values of all layers within DRAM.
+
+        With `cached`, into a cache of that many rows in the layout of the device that runs the role's attention, where
+        a token's key lies scattered: the lines that it touches are moved, not only its bytes.
+        """
+        model, device = self.models[role], self.device(role, OpKind.ATTENTION)
+        ops = kv_copy_ops(model, rows)
+        layout = getattr(device, "kv_update_bytes", None)
+        if cached and layout is not None:
+            each = layout(model.head_dim, cached, rows)
+            size = np.array([each * model.kv_heads * model.layers], dtype=np.int64)
+            ops = ops._replace(in_bytes=size, out_bytes=size)
+        return self.ops.lower(self.system.having(OpKind.COPY), role, "merge", "kv.copy", ops)
 
     def _read(self, role: str, name: str, size: int) -> Lowered:
         ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
@@ -496,11 +508,16 @@ class Planner:
     def _lower(self, asked: Pass, name: str, ops: Ops, layer: int) -> Lowered:
         role, kind = asked.role, OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
+<<<<<<< HEAD
         phase = role if role in OWN_PHASE else "projection" if head else "compute"
         device = self.device(role, kind, head, asked.batched)
         if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
         return self.ops.lower(device, role, phase, name, ops)
+=======
+        phase = role if role in _OWN_PHASE else "projection" if head else "compute"
+        return self.ops.lower(self.device(role, kind, head), role, phase, name, ops)
+>>>>>>> 6721cfe99bfd72a13f010be43946cec16d634a9d
 
     def _divided(self, asked: Pass, name: str, ops: Ops, layer: int) -> tuple[Lowered, int]:
         """Rows of an operator, a product's in two branches if it is shared; and where the second one begins (or 0)."""
@@ -519,11 +536,19 @@ class Planner:
     def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
         """Device that runs operators of `kind` for a role, by its placement; look-ups and sampling are the host's."""
         place = self.placements[role]
+<<<<<<< HEAD
         if kind in (OpKind.EMBED, OpKind.SAMPLE):
             return self.system.having(kind, "cpu", *place.layers_on)
         if head:
             return self.system.having(kind, *place.head_on)
         return self.system.having(kind, *(place.batch_on if batched and place.batch_on else place.layers_on))
+=======
+        return self.system.having(kind, *(place.head_on if head else place.layers_on))
+
+
+#: Roles whose work reports show under their own name.
+_OWN_PHASE = ("draft", "preverify", "revision")
+>>>>>>> 6721cfe99bfd72a13f010be43946cec16d634a9d
 
 
 def _pick(ops: Ops, index: int) -> Ops:

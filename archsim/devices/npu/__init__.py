@@ -33,6 +33,7 @@ from archsim.device import (
     Store,
     Unit,
 )
+from archsim.devices.npu.layouts import sparse_row_update
 from archsim.devices.npu.numbers import ACTIONS, TABLE
 from archsim.devices.npu.plan import NO_ROOM, TOO_WIDE, plan_npu
 from archsim.devices.npu.policies.measured import KINDS, Table
@@ -102,7 +103,7 @@ class Npu(Device):
     @property
     def operator_call_ps(self) -> int:
         """Latency of calling one operator, which its first row has as a lead."""
-        return self._numbers.dispatch_ps
+        return self.numbers.dispatch_ps
 
     @property
     def wide(self) -> bool:
@@ -138,6 +139,17 @@ class Npu(Device):
             )
         counted = {"map": "n", "call": "m", "prepare": "k"}[cost]
         return {"kind": OpKind.MAP, counted: calls, "in_bytes" if cost == "map" else "out_bytes": nbytes}
+
+    def kv_update_bytes(self, head_dim: int, tokens: int, rows: int) -> int:
+        """Bytes to copy when a host core replaces the last `rows` of `tokens` keys and values of one head in place.
+
+        Keys lie as the weights of Q K^T, so a token's key is a column: every element is in a line of its own, which is
+        read and written back. Values are rows. Half of the lines moved, as a copy reads and writes what it copies.
+        """
+        changed = np.arange(tokens - rows, tokens)
+        keys = sparse_row_update("hmx_weight", head_dim, tokens, changed, axis="cols")
+        values = sparse_row_update("hmx_weight", tokens, head_dim, changed)
+        return -(-(keys.moved_bytes + values.moved_bytes) // 2)
 
     def peak_ops_per_s(self) -> float:
         """FP16 rate of the matrix units."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from archsim.registry import schedule
 from archsim.schedules.llada.decoding import TARGET, Diffusion, Logits
@@ -36,8 +36,6 @@ REVISION = "revision"
 @dataclass(frozen=True)
 class Llada(Diffusion):
     """Diffusion decoding with look-ahead windows, CPU revision and a swap-aware runtime."""
-
-    shares: ClassVar[Mapping[str, str]] = {REVISION: TARGET}
 
     logits: Logits = field(default="unstable", metadata={"doc": "rows that go through the output projection"})
     sliding: bool = field(default=True, metadata={"doc": "whether the window starts at the first unresolved position"})
@@ -97,7 +95,7 @@ class Llada(Diffusion):
 
     def placements(self) -> Mapping[str, Placement]:
         """Dense path on the NPU, projection on the CPU, revision on the CPU."""
-        return {TARGET: Placement(), REVISION: Placement(layers_on=("cpu",))}
+        return {TARGET: Placement(), REVISION: Placement(layers_on=("cpu",), shares=TARGET)}
 
     def draft_len(self) -> int:
         """Rows of look-ahead beside the request's own (their keys and values need room)."""
