@@ -30,7 +30,7 @@ _TITLES = {
     "energy": "Energy by device and action",
     "phases": "Energy by phase",
     "states": "Static power by state",
-    "use": "Useful and wasted energy by device",
+    "use": "Useful and wasted energy",
     "waste": "Wasted energy by cause",
     "area": "Area",
     "window": "Address windows",

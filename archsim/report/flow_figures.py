@@ -101,13 +101,13 @@ def heat_figure(trace: Trace) -> Figure:
     with style.house():
         figure, panels = style.blank(5.2, rows=4, sharex=True)
         for axes, (key, label) in zip(panels, speeds):
-            axes.stairs([row[key] for row in rows], time, baseline=None, **style.line(0))
+            axes.stairs([row[key] for row in rows], time, baseline=None, **style.line(0), linewidth=1.2)
             axes.set_ylim(bottom=0)
             axes.set_ylabel(label)
         for axes, keys, label in ((panels[2], celsius, "temperature (C)"), (panels[3], rates, "clock (of full)")):
             for i, key in enumerate(keys):
                 name = key.removesuffix("_celsius").removesuffix("_rate")
-                axes.stairs([row[key] for row in rows], time, baseline=None, label=name, **style.line(i))
+                axes.stairs([row[key] for row in rows], time, baseline=None, label=name, **style.line(i), linewidth=1.2)
             axes.set_ylabel(label)
             if keys:
                 axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -7,12 +7,15 @@ from typing import Any
 
 from archsim.report.area import UM2_PER_MM2, area_mm2
 from archsim.report.energy import energy
+from archsim.report.power import power
 from archsim.report.pricing import bounded
 from archsim.report.summary import requests
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
 ENDS = ("low", "typical", "high")
+#: Bin of the peak in the totals. assumed: what a phone's own gauge resolves, where published peaks come from.
+GAUGE_PS = PS_PER_S // 10
 
 
 def ends(trace: Trace) -> dict[str, Trace]:
@@ -39,6 +42,8 @@ def totals(trace: Trace) -> list[dict[str, Any]]:
     rows = [_row("energy", "J", joule), _row("energy-delay product", "J s", joule, seconds)]
     if seconds:
         rows.append(_row("mean power", "W", joule, 1 / seconds))
+        peaks = {end: power(priced, GAUGE_PS).peak_w() for end, priced in ends(trace).items()}
+        rows.append(_row("peak power of 100 ms", "W", peaks))
     if tokens:
         rows.append(_row("energy per token", "J", joule, 1 / tokens))
         rows.append(_row("energy-delay product per token", "J s", joule, seconds / tokens**2))

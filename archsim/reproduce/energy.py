@@ -16,6 +16,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from archsim.devices.pim.power import die_overhead
+from archsim.devices.pim.standard import load_pim
 from archsim.report.power import device_energy_between, power
 from archsim.report.pricing import bounded
 from archsim.reproduce.rows import Kind, Row
@@ -28,6 +30,7 @@ POWERINFER = "PowerInfer-2, arXiv 2406.06282, OnePlus 12, 7B"
 TTC = "arXiv 2509.23324, OnePlus 12, decoding in performance mode"
 TMAN = "T-MAN, arXiv 2511.11248 table 3, 8 Gen 3, device power"
 AHASD = "AHASD, table of power and efficiency: memory share of NPU + LPDDR5 that its rows imply"
+PIM_DIE = "AHASD: conventional PIM logic takes 10-15 % of a DRAM die"
 CACTI = "CACTI 7 as packed in hwcomponents-cacti 1.0.40, runs not used in the fit"
 TOLERANCE = 0.20
 PEAK_BIN_PS = PS_PER_S // 10
@@ -134,6 +137,9 @@ def energy_rows() -> Iterator[Row]:
     )
     share = done["qwen2.5-3b.npu"].memory_share
     yield Row("energy.memory_share", AHASD, "1", 0.39, share, kind="reported", why=ends)
+    die = die_overhead(load_pim("lpddr5x_pim"))
+    why = f"MAC blocks over an assumed plain die; {die.low:.2f} to {die.high:.2f} within their ranges"
+    yield Row("energy.pim.die_overhead", PIM_DIE, "1", 0.125, die.value, kind="reported", why=why)
     for row in sram.errors():
         if not row["fitted"]:
             name = f"energy.sram.{row['quantity']}.{str(row['run']).replace(', ', '.').replace(' ', '')}"

@@ -25,7 +25,7 @@ BASE_NM = 22
 
 
 class Run(NamedTuple):
-    """One CACTI run: node, capacity, port width, banks; area, energies, leakage, access time; whether it is fitted."""
+    """One CACTI run: node, capacity, port width, banks; area, energy of a read and a write, leakage, access time."""
 
     node_nm: int
     bits: int

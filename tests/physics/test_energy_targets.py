@@ -54,6 +54,18 @@ def test_memory_share_is_reported_with_its_range():
     assert "within the prices' ranges" in row.why
 
 
+def test_a_dram_die_grows_by_its_mac_blocks():
+    from archsim.devices.pim.power import AREA, DIE_AREA, die_overhead
+    from archsim.devices.pim.standard import load_pim
+
+    standard = load_pim("lpddr5x_pim")
+    blocks = standard.banks // standard.compute.banks_per_block
+    share = die_overhead(standard)
+    assert share.value == pytest.approx(blocks * AREA["mac_block"].value / DIE_AREA.value)
+    assert share.low < share.value < share.high
+    assert rows()["energy.pim.die_overhead"].simulated == share.value
+
+
 def test_orderings_hold_whatever_the_scalars():
     """Published: both units at once draw most, the CPU next, the NPU least; the NPU needs least energy per token."""
     both, cpu, npu = (decoding(CELLS[f"bitnet-2b.{unit}"].trace()) for unit in ("hybrid", "cpu", "npu"))

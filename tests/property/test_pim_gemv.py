@@ -93,6 +93,6 @@ def test_energy_is_counts_times_prices():
     counts = {"MAC16": 10, "WRGB": 3, "TMOD": 2}
     parts = energy_pj(standard, counts, 0, activation_bits=8)
     assert parts["access"] == pytest.approx(10 * 16 * 256 * ENERGY["access_bits"].value)
-    assert parts["mac"] == pytest.approx(10 * 16 * 32 * 0.23)  # 32 INT8 products a bank
+    assert parts["mac"] == pytest.approx(10 * 16 * 32 * 64 * ENERGY["mac_bits"].value)  # 32 INT8 products a bank
     assert parts["io"] == pytest.approx(3 * 256 * ENERGY["io_bits"].value)
     assert parts["total"] == pytest.approx(sum(v for k, v in parts.items() if k != "total"))
