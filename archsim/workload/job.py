@@ -59,7 +59,10 @@ class Job:
         self.models = dict(models)
         self.stream = stream
         self.draft_len = schedule.draft_len()
-        self.placements = {role: place.within(self.models[role], spec.dram_fraction) for role, place in places.items()}
+        self.placements = {
+            role: place.within(self._model_of(role, place), spec.dram_fraction)
+            for role, place in schedule.placements().items()
+        }
         self.stores = [
             {"name": f"ring.{role}", "capacity": place.ring, "unit": "slots", "level": 0}
             for role, place in self.placements.items()
@@ -89,6 +92,12 @@ class Job:
         self.ended_early = 0
         self._progress: Any = None
         self._bookkeeping: dict[tuple[int, ...], Block] = {}
+
+    def _model_of(self, role: str, place: Placement) -> ModelSpec:
+        """Model of a role; a role that shares another's weights runs the same model elsewhere."""
+        if place.shares:
+            self.models[role] = self.models[place.shares]
+        return self.models[role]
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""

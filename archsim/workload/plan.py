@@ -32,7 +32,8 @@ class Placement:
     an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer
     buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
     from the job's DRAM budget). `beside` are devices that take a share of the columns of every product
-    (:attr:`Pass.beside`) and run it at the same time.
+    (:attr:`Pass.beside`) and run it at the same time. `shares` names the role whose weights this one computes with (the
+    same model on other devices); they are not stored twice.
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -43,6 +44,7 @@ class Placement:
     ring: int = 6
     pinned: int = 0
     beside: tuple[str, ...] = ()
+    shares: str = ""
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -100,15 +102,12 @@ class Pass:
     beside: int = 0
 
 
-<<<<<<< HEAD
 #: Parts of a product's columns that :attr:`Pass.beside` counts.
 COLUMN_SHARES = 1024
 #: Roles whose whole work is a phase of its own in reports.
 OWN_PHASE = frozenset({"draft", "revision", "preverify"})
 
 
-=======
->>>>>>> 6721cfe99bfd72a13f010be43946cec16d634a9d
 class Planned(NamedTuple):
     """A planned pass.
 
@@ -508,16 +507,11 @@ class Planner:
     def _lower(self, asked: Pass, name: str, ops: Ops, layer: int) -> Lowered:
         role, kind = asked.role, OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
-<<<<<<< HEAD
         phase = role if role in OWN_PHASE else "projection" if head else "compute"
         device = self.device(role, kind, head, asked.batched)
         if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
         return self.ops.lower(device, role, phase, name, ops)
-=======
-        phase = role if role in _OWN_PHASE else "projection" if head else "compute"
-        return self.ops.lower(self.device(role, kind, head), role, phase, name, ops)
->>>>>>> 6721cfe99bfd72a13f010be43946cec16d634a9d
 
     def _divided(self, asked: Pass, name: str, ops: Ops, layer: int) -> tuple[Lowered, int]:
         """Rows of an operator, a product's in two branches if it is shared; and where the second one begins (or 0)."""
@@ -536,19 +530,11 @@ class Planner:
     def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
         """Device that runs operators of `kind` for a role, by its placement; look-ups and sampling are the host's."""
         place = self.placements[role]
-<<<<<<< HEAD
         if kind in (OpKind.EMBED, OpKind.SAMPLE):
             return self.system.having(kind, "cpu", *place.layers_on)
         if head:
             return self.system.having(kind, *place.head_on)
         return self.system.having(kind, *(place.batch_on if batched and place.batch_on else place.layers_on))
-=======
-        return self.system.having(kind, *(place.head_on if head else place.layers_on))
-
-
-#: Roles whose work reports show under their own name.
-_OWN_PHASE = ("draft", "preverify", "revision")
->>>>>>> 6721cfe99bfd72a13f010be43946cec16d634a9d
 
 
 def _pick(ops: Ops, index: int) -> Ops:

@@ -138,7 +138,6 @@ class Ahasd(Speculative):
     """Draft on PIM and target on the NPU, asynchronously."""
 
     draft_on: ClassVar[tuple[str, ...]] = DRAFT_ON
-    shares: ClassVar[Mapping[str, str]] = {"preverify": "target"}
 
     depth: int = field(default=8, metadata={"min": 1, "max": 64, "doc": "unverified batches; 1 is taking turns"})
     take_all: bool = field(default=True, metadata={"doc": "a target pass takes all waiting batches, or one"})
@@ -164,7 +163,7 @@ class Ahasd(Speculative):
         """Draft and target as ever; pre-verification runs the target's own weights on the banks that hold them."""
         places = dict(super().placements())
         if self.tvc != "off":
-            places["preverify"] = Placement(layers_on=PREVERIFY_ON, head_on=PREVERIFY_ON)
+            places["preverify"] = Placement(layers_on=PREVERIFY_ON, head_on=PREVERIFY_ON, shares="target")
         return places
 
     def stores(self) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ class SpecPim(Speculative):
         """Draft and target as ever; the memory beside the host computes with the target's own weights."""
         places = dict(super().placements())
         if self.verify != "host":
-            places["beside"] = Placement(layers_on=DRAFT_ON, head_on=DRAFT_ON)
+            places["beside"] = Placement(layers_on=DRAFT_ON, head_on=DRAFT_ON, shares="target")
         if self.verify == "split":
             places["target"] = Placement(layers_on=self.target_on, head_on=self.target_on, beside=DRAFT_ON)
         return places
