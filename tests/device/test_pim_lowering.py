@@ -261,16 +261,18 @@ def test_without_vector_units_intermediates_travel():
     made = pim(**TRIP, **OTHER)
     norm = {"kind": OpKind.NORM, "m": 1, "k": 4096, "in_bytes": 4096, "out_bytes": 4096, "adtype": DType.INT8}
     rows = made.lower(make_ops([norm, attention(parts=2)]))
-    assert rows.op.tolist() == [0, 1, 1, 1, 1, 1, 1]
-    assert rows.unit.tolist() == [1, 3, 3, 1, 1, 3, 3]
-    assert rows.lead[0] == 2_000_000 + 2 * 150_000
+    assert rows.op.tolist() == [0] * 2 + [1] * 8
+    assert rows.unit.tolist() == [3, 1, 3, 3, 3, 3, 1, 1, 3, 3]
+    assert rows.lead[:2].tolist() == [2_000_000 + 2 * 150_000, 0]
     assert rows.work[0] >> 28 == 8192
-    assert rows.work[0] / rows.cap[0] == pytest.approx(8192 * 100 + 4096 * 1000, rel=1e-4)  # 10 GB/s, 1e9 elements/s
-    assert rows.stream[0] == STREAMS.index("copy")
-    named = dict(zip(rows.actions, rows.counts[0].tolist(), strict=True))
+    assert rows.work[0] / rows.cap[0] == pytest.approx(8192 * 100, rel=1e-4)  # 10 GB/s
+    assert rows.work[1] // rows.cap[1] == 4096 * 1000  # 1e9 elements/s
+    assert rows.stream[:3].tolist() == [STREAMS.index("copy"), 0, STREAMS.index("pim")]
+    assert rows.pool[:3, 0].tolist() == [5, -1, 5]  # copies flow, the host's work does not, banks take their slots
+    named = dict(zip(rows.actions, rows.counts[:2].sum(axis=0).tolist(), strict=True))
     assert (named["pim.trip"], named["pim.trip_elements"], named["dram.io_bits"]) == (1, 4096, 8 * 8192)
     size = 4 * 32 * 1024  # sums of four bytes to the host, and back
-    assert rows.work[3:5].sum() >> 28 == 2 * size
+    assert rows.work[4:6].sum() >> 28 == 2 * size
 
 
 def test_devices_that_share_a_sequencer():
