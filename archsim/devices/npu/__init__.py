@@ -294,8 +294,8 @@ class Npu(Device):
         plan[:, WEIGHT] = 1
         per_gib = self.spec.map_ps_per_gib
         plan[:, LEAD_PS] = ops.n * self.spec.map_call_ps + -(-ops.in_bytes * per_gib // (1 << 30))
-        counts = ops.n[:, None].copy()
-        return build_rows(ops, plan, counts, (f"{self.name}.map_call",), self._pools)
+        counts = np.stack([ops.n, -(-plan[:, LEAD_PS] // 1000)], axis=1)
+        return build_rows(ops, plan, counts, (f"{self.name}.map_call", f"{self.name}.map_ns"), self._pools)
 
     def energy(self) -> dict[str, Cost]:
         """Per multiply-accumulate, context cycle, byte moved and call."""
