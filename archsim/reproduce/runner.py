@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from archsim.reproduce.devices import dram_rows, flash_rows, pim_rows
+from archsim.reproduce.devices import dram_rows, flash_rows, layout_rows, pim_rows, systolic_rows
 from archsim.reproduce.energy import energy_rows
 from archsim.reproduce.rows import Row, score
 from archsim.units import InputError, quote, suggest
 
 #: Tables by name; ``all`` is every one of them.
 TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
-    "devices": (dram_rows, pim_rows, flash_rows),
+    "devices": (dram_rows, pim_rows, flash_rows, systolic_rows, layout_rows),
     "energy": (energy_rows,),
 }
 

@@ -30,7 +30,8 @@ class Placement:
 
     `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
     an operator gets it. `ring` is the number of layer buffers that a reader of flash may fill ahead, `pinned` the
-    number of layers, from the first, that DRAM holds (set from the job's DRAM budget).
+    number of layers, from the first, that DRAM holds (set from the job's DRAM budget). `shares` names the role whose
+    weights this one computes with (the same model on other devices); they are not stored twice.
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -39,6 +40,7 @@ class Placement:
     head_on: tuple[str, ...] = ("cpu",)
     ring: int = 6
     pinned: int = 0
+    shares: str = ""
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -294,7 +296,7 @@ class Planner:
     def _lower(self, role: str, name: str, ops: Ops, layer: int) -> Lowered:
         kind = OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
-        phase = "draft" if role == "draft" else "projection" if head else "compute"
+        phase = role if role in _OWN_PHASE else "projection" if head else "compute"
         return self.ops.lower(self.device(role, kind, head), role, phase, name, ops)
 
     def device(self, role: str, kind: OpKind, head: bool = False) -> Device:
@@ -303,6 +305,10 @@ class Planner:
             return self.system.having(kind, "cpu", *self.placements[role].layers_on)
         place = self.placements[role]
         return self.system.having(kind, *(place.head_on if head else place.layers_on))
+
+
+#: Roles whose work reports show under their own name.
+_OWN_PHASE = ("draft", "preverify")
 
 
 def _pick(ops: Ops, index: int) -> Ops:
