@@ -52,9 +52,15 @@ def document(trace: Trace, title: str) -> dict[str, Any]:
         "null_model": null_model(trace),
         "tables": tables,
         "insight": [sentence(trace)],
-        "notes": list(cautions(trace)),
+        "notes": [*_pricing(trace), *cautions(trace)],
         "files": [],
     }
+
+
+def _pricing(trace: Trace) -> list[str]:
+    """Say when the prices are not the run's own."""
+    name = trace.manifest.get("priced_by")
+    return [f"priced by the table {name}, not by the run's own prices"] if name else []
 
 
 def compared(document: dict[str, Any], trace: Trace, baseline: Trace) -> None:

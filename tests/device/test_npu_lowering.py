@@ -290,7 +290,7 @@ def test_maps_are_latency_on_the_hosts_control_core():
     assert rows.unit.tolist() == [7]
     assert rows.lead.tolist() == [3 * 50_000_000 + 500_000_000]
     assert rows.work.tolist() == [0]
-    assert counts(rows) == {"npu.map_call": 3, "npu.map_us": 500}
+    assert counts(rows) == {"npu.map_call": 3, "npu.map_ns": 650_000}
 
 
 def test_maps_do_not_mix_with_other_operators():

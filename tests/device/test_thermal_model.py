@@ -94,7 +94,7 @@ def test_the_meter_agrees_with_the_energy_report(tmp_path):
 
 def test_a_hot_phone_slows_down_and_replays(tmp_path):
     part = hot_part(tmp_path, skin_k="298.4 K", hysteresis_k="0.1 K", body_j_per_k="2 J/K", period_ps="100 ms")
-    job = {**JOB, "tokens": 400}
+    job = {**JOB, "tokens": 300}
     cool = run(load(system="oneplus_12", schedule="cpu_ar", job=job), trace="off").trace
     folder = tmp_path / "run"
     warm = run(load(system="oneplus_12", schedule="cpu_ar", job={**job, "thermal": str(part)}), output=folder).trace
@@ -217,3 +217,18 @@ def test_the_heat_figure_is_drawn_and_its_script_refuses_a_run_without_heat(tmp_
     run(load(system="oneplus_12", schedule="cpu_ar", job={**JOB, "tokens": 3}), output=tmp_path / "cold")
     assert script.of_run("heat", [str(tmp_path / "cold"), "-o", str(tmp_path / "f.svg")]) == 2
     assert "the run has no temperatures" in capsys.readouterr().err
+
+
+def test_the_option_and_the_report_of_a_session(tmp_path, capsys):
+    from archsim.cli import run_cli
+
+    words = ["run", "--system", "oneplus_12", "--schedule", "cpu_ar", "--target", "smollm2-135m", "--tokens", "160"]
+    words += ["--stream", "synthetic:qwen3-4b:mbpp", "--thermal", "phone_passive", "-o", str(tmp_path / "run")]
+    assert run_cli(words) == 0
+    assert run_cli(["report", str(tmp_path / "run"), "--figures", str(tmp_path / "figures")]) == 0
+    out = capsys.readouterr().out
+    assert "Heat over time" in out
+    assert "body_celsius" in out
+    assert (tmp_path / "figures" / "heat.svg").stat().st_size > 10_000
+    assert run_cli([*words[:-3], "phone_active", "-o", str(tmp_path / "no")]) == 2
+    assert "no part 'phone_active'" in capsys.readouterr().err

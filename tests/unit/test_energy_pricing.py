@@ -103,6 +103,12 @@ def test_bad_tables_are_named_errors_with_exit_code_2(folder, tmp_path, case, ca
     assert said.count("\n") == 1
 
 
+def test_a_report_says_by_what_it_is_priced(folder, tmp_path, capsys):
+    path = prices(tmp_path, "power_mw: {rails.base: 2 W}\n")
+    assert run_cli(["report", str(folder), "--tables", str(path)]) == 0
+    assert "priced by the table other, not by the run's own prices" in capsys.readouterr().out
+
+
 def test_other_files_and_missing_sources_are_refused(trace, tmp_path):
     path = tmp_path / "part.yaml"
     path.write_text("kind: part\nname: x\n", encoding="utf-8")

@@ -61,7 +61,7 @@ UNLIMITED_BYTES = 1 << 42
 #: What a row of the host's mapping thread does, and what the part must say about it: calls that map or unmap; an
 #: operator's synchronous call, swapping what it touches; an operator's descriptors, swapping what is not resident.
 _MAP_COSTS = {"map": (), "call": ("swap_call_ps", "swap_ps_per_gib"), "prepare": ("prepare_ps", "swap_ps_per_gib")}
-MAP_ACTIONS = ("map_call", "map_us")
+MAP_ACTIONS = ("map_call", "map_ns")
 
 
 @device("npu")
@@ -250,7 +250,7 @@ class Npu(Device):
         plan[:, UNIT] = self._host_unit
         plan[:, WEIGHT] = 1
         plan[:, LEAD_PS] = ops.n * spec.map_call_ps + host_ps
-        counts = np.stack([ops.n, -(-host_ps // 1_000_000)], axis=1)
+        counts = np.stack([ops.n, -(-plan[:, LEAD_PS] // 1000)], axis=1)
         return build_rows(ops, plan, counts, tuple(f"{self.name}.{action}" for action in MAP_ACTIONS), self._pools)
 
     def energy(self) -> dict[str, Cost]:
