@@ -28,6 +28,8 @@ class Schedule:
 
     #: Whether the models decode left to right (else they denoise, with bidirectional attention).
     causal: ClassVar[bool] = True
+    #: Devices, by name, that a machine must have for the schedule's defaults.
+    needs: ClassVar[tuple[str, ...]] = ()
     #: Kinds of stream data the schedule can decode by (one of them is enough).
     features: ClassVar[tuple[str, ...]] = ("chain", "tree", "steps")
 

@@ -23,7 +23,7 @@ SCHEDULES = [
     for kind in (registry.get("schedule", name),)
     if kind.causal and "chain" in kind.features and set(kind.roles) <= {"target", "draft"}
 ]
-RUNS = [("oneplus_12", schedule) for schedule in SCHEDULES]
+RUNS = [("ahasd_samsung" if registry.get("schedule", name).needs else "oneplus_12", name) for name in SCHEDULES]
 RUNS += [(system, "resident_ar") for system in names("system") if system != "oneplus_12"]
 TRACES = {}
 

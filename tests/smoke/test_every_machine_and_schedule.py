@@ -16,6 +16,9 @@ SCHEDULES = registry.names("schedule")
 
 def lacks(system: str, schedule: str) -> str:
     """What a schedule's placements need and a machine does not have, or nothing."""
+    lacking = [name for name in registry.get("schedule", schedule).needs if name not in SYSTEMS[system].devices]
+    if lacking:
+        return f"has no device '{lacking[0]}'"
     devices = SYSTEMS[system].devices.values()
     streams = any(place.streams for place in registry.get("schedule", schedule)().placements().values())
     if streams and not any(OpKind.LOAD in device.ops for device in devices):

@@ -137,6 +137,7 @@ class PimAr(ResidentAr):
 class Ahasd(Speculative):
     """Draft on PIM and target on the NPU, asynchronously."""
 
+    needs: ClassVar[tuple[str, ...]] = ("control",)
     draft_on: ClassVar[tuple[str, ...]] = DRAFT_ON
 
     depth: int = field(default=8, metadata={"min": 1, "max": 64, "doc": "unverified batches; 1 is taking turns"})
