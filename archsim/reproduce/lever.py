@@ -40,7 +40,7 @@ PHONE = "oneplus_12"
 TOLERANCE = 0.10
 FITTED_ACCEPTANCE = "acceptance of this target, draft and task fitted to this cell"
 #: Prompts behind a ratio over many cells: both sides meet the same draws, so few will do.
-PAIRED = 10
+PAIRED = 6
 #: A fixed-shape graph for each tree budget, all rows projected: the measurements before Lever's own parts.
 EAGER = ("schedule.projection=npu_eager", "schedule.pruning=false")
 
@@ -287,10 +287,10 @@ def _pays_from() -> Iterator[Row]:
 def shape_rows() -> Iterator[Row]:
     """Fig 4 and 5: what rows cost, and the tree budget."""
 
-    def passes(rows: int, *sets: str) -> dict[str, Any]:
+    def passes(rows: int, *sets: str, prompts: int = 2) -> dict[str, Any]:
         shape = f"[{rows}]"
         more = (f"schedule.budget={rows}", f"schedule.lower_shapes={shape}", f"schedule.upper_shapes={shape}", *EAGER)
-        return measure(lever(L8).having(*more, *sets))
+        return measure(replace(lever(L8).having(*more, *sets), prompts=prompts))
 
     graph = ("job.dram_fraction=1.0", "system.npu.policy_one=ggml_hvx")
     one, many = (passes(rows, *graph)["compute_s"] for rows in (1, 64))
@@ -300,7 +300,7 @@ def shape_rows() -> Iterator[Row]:
         why="64 rows over one row of the same graph",
     )  # fmt: skip
     budgets = (4, 8, 16, 32, 64)
-    found = {rows: passes(rows) for rows in budgets}
+    found = {rows: passes(rows, prompts=20) for rows in budgets}
     resident = {rows: passes(rows, "job.dram_fraction=1.0") for rows in (4, 64)}
     yield Row(
         "lever.fig5.cost", f"{PAPER}, Fig 5", "x", BUDGET_COST, resident[64]["compute_s"] / resident[4]["compute_s"],

@@ -188,7 +188,7 @@ class Decoding:
         for shape in run.lower_shapes:
             whole = estimate(tree_pass(job, shape, 0, layers, projected=shape * eager))
             for leaves in SEEDED_LEAVES:
-                if leaves <= shape:
+                if leaves <= max(shape, SEEDED_LEAVES[0]):
                     self.table.seed(shape, leaves, whole + leaves * leaf_ps)
         if run.exit_layer < layers:
             self.above = {s: estimate(tree_pass(job, s, run.exit_layer, layers)) for s in run.upper_shapes}
