@@ -15,6 +15,9 @@ from typing import Annotated
 import typer
 
 from archsim.cli import print_json, say
+from archsim.explain_commands import register as register_explain
+from archsim.plot_commands import register as register_plot
+from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
 
 app = typer.Typer(
@@ -28,6 +31,9 @@ app = typer.Typer(
 import_app = typer.Typer(help="Make archsim files from other tools' files.", no_args_is_help=True)
 app.add_typer(import_app, name="import")
 app.add_typer(trace_app, name="trace")
+register_sweeps(app)
+register_explain(app)
+register_plot(app)
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,40}")
 

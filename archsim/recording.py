@@ -14,8 +14,11 @@ from archsim.trace import SCRIPT, Trace
 _RATE_ONE = 1 << 20
 
 
-def tables_of(sim: Sim) -> dict[str, dict[str, np.ndarray]]:
-    """Tables of a trace from a finished simulation: all but the operator table, which the planner has."""
+def tables_of(sim: Sim, *, script: bool = True) -> dict[str, dict[str, np.ndarray]]:
+    """Tables of a trace from a finished simulation: all but the operator table, which the planner has.
+
+    Without `script` the trace cannot be replayed, and is made in about two thirds of the time.
+    """
     blocks, notes, rates = sim.blocks(), sim.notes(), sim.rates()
     labels = [label.partition(".") for label in sim.labels]
     marked = blocks["total"] >= 0
@@ -45,6 +48,8 @@ def tables_of(sim: Sim) -> dict[str, dict[str, np.ndarray]]:
         pools, levels = sim.pool_log(), sim.levels_log()
         tables["pool_log"] = {"time_ps": pools["time_ps"], "pool": pools["pool"], "value": pools["usage"]}
         tables["levels_log"] = {"time_ps": levels["time_ps"], "store": levels["store"], "value": levels["level"]}
+    if not script:
+        return tables
     return tables | {name: table for name, table in sim.script().tables().items() if table}
 
 

@@ -192,7 +192,7 @@ def run(
         check_target(target, resolved.digest)
     system, schedule, job = build_job(resolved)
     described = system.describe(job.store_levels())
-    described["stores"] += job.rings
+    described["stores"] += job.stores
     sim = declare(described, log="full" if trace == "full" else "tasks")
     job.bind(sim, progress)
     began = time.process_time()
@@ -206,7 +206,7 @@ def run(
         if progress is not None:
             progress.stop()
     cpu_s = time.process_time() - began
-    made = _trace(resolved, system, described, job, sim)
+    made = _trace(resolved, system, described, job, sim, script=trace != "off")
     folder = None
     if trace != "off":
         folder = made.save(target)
@@ -226,7 +226,13 @@ def _title(resolved: Resolved, job: Job) -> str:
 
 
 def _trace(
-    resolved: Resolved, system: System, described: Mapping[str, list[dict[str, Any]]], job: Job, sim: Sim
+    resolved: Resolved,
+    system: System,
+    described: Mapping[str, list[dict[str, Any]]],
+    job: Job,
+    sim: Sim,
+    *,
+    script: bool,
 ) -> Trace:
     """Columns and manifest of a finished simulation."""
     prices = system.prices()
@@ -261,7 +267,7 @@ def _trace(
         for role, place in job.placements.items()
     }
     manifest |= {"labels": sim.labels, "note_kinds": sim.kinds}
-    return Trace({**tables_of(sim), **job.planner.ops.tables()}, manifest)
+    return Trace({**tables_of(sim, script=script), **job.planner.ops.tables()}, manifest)
 
 
 def replay(folder: str | Path, *, progress: Any = None) -> dict[str, Any]:

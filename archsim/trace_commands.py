@@ -132,6 +132,64 @@ def flash(
     _show(document, pattern or str(file), as_json)
 
 
+@app.command()
+def npu(
+    op: Annotated[str, typer.Option(help="matmul | attention | norm | rope | softmax | swiglu")] = "matmul",
+    m: Annotated[int | None, typer.Option(help="Rows (tokens).")] = None,
+    k: Annotated[int | None, typer.Option(help="Inner size, or width of a row.")] = None,
+    n: Annotated[int | None, typer.Option(help="Outer size.")] = None,
+    kv: Annotated[int | None, typer.Option(help="Cached rows (attention).")] = None,
+    heads: Annotated[int | None, typer.Option(help="Query heads (attention).")] = None,
+    kv_heads: Annotated[int | None, typer.Option(help="KV heads (attention); as many as query heads.")] = None,
+    head_dim: Annotated[int | None, typer.Option(help="Width of a head (attention).")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Weights (fp16, q4_0, ...), or the array's words (int8).")] = None,
+    system: Annotated[str | None, typer.Option(help="archsim list systems, or a file: run on its NPU.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Kernel policy; the system's own by default.")] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", help="system.npu.<field>=value")] = None,
+    array: Annotated[str | None, typer.Option(metavar="ROWSxCOLS", help="Run on a systolic array instead.")] = None,
+    dataflow: Annotated[str | None, typer.Option(help="ws | os | is: what stays in the array.")] = None,
+    sram: Annotated[
+        str | None, typer.Option(help="SRAM of input, weights, results: '512 KiB,512 KiB,256 KiB', or one size.")
+    ] = None,
+    link: Annotated[int | None, typer.Option(help="Words a cycle between DRAM and each SRAM; no limit.")] = None,
+    clock: Annotated[str | None, typer.Option(help="Clock of the array, 1 GHz.")] = None,
+    perfetto: Annotated[Path | None, typer.Option(help="Write the stages as a Perfetto trace.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Draw the stages into this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Run one operator alone on an NPU's kernels, or a matrix product on a systolic array."""
+    from archsim import npu_trace
+    from archsim.units import InputError
+
+    npu_trace.check_outputs(perfetto, figure)
+    sizes = {"m": m, "k": k, "n": n, "kv": kv, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+    request = npu_trace.Request(op, sizes, dtype)
+    draw = perfetto is not None or figure is not None
+    if (system is None) == (array is None):
+        raise InputError("give --system NAME or --array ROWSxCOLS, one of the two")
+    if system is not None:
+        only = {"--dataflow": dataflow, "--sram": sram, "--link": link, "--clock": clock}
+        _refuse(only, "--array")
+        traced = npu_trace.on_system(request, system, kernel, sets or (), draw=draw)
+    else:
+        _refuse({"--kernel": kernel, "--set": sets or None}, "--system")
+        if dataflow is None:
+            raise InputError("--array needs --dataflow ws, os or is")
+        memory = {"sram": sram or "512 KiB,512 KiB,256 KiB", "link": link or 0, "clock": clock or "1 GHz"}
+        traced = npu_trace.on_array(request, array or "", dataflow, **memory, draw=draw)
+    npu_trace.write(traced, perfetto, figure)
+    _show(traced.document, traced.title, as_json)
+
+
+def _refuse(options: dict[str, Any], other: str) -> None:
+    """Refuse options that belong to another way of running."""
+    from archsim.units import InputError
+
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(f"{option} belongs to {other}")
+
+
 def _show(document: dict[str, Any], title: str, as_json: bool) -> None:
     if as_json:
         print_json(document)

@@ -16,10 +16,11 @@ from archsim.config.files import (
     load_system,
 )
 from archsim.config.finding import check_name, find, names, packed_folder, search_path, user_folders
-from archsim.config.job import JobSpec, SweepSpec
+from archsim.config.job import JobSpec
 from archsim.config.resolve import Resolved, digest
 from archsim.config.runs import check_file, describe, load_config, resolve_schedule
 from archsim.config.setting import Override
+from archsim.config.sweeps import SweepSpec
 from archsim.units import InputError
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""What a run asks for, and what a sweep varies: the models of ``job:`` and of sweep files."""
+"""What a run asks for: the model of ``job:``."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from archsim.units import Fraction01
 
@@ -13,7 +13,6 @@ ROLES = ("target", "draft", "predictor")
 
 Tokens = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Text = Annotated[str, Field(min_length=1, max_length=400)]
-Number = int | float
 
 
 class JobSpec(BaseModel):
@@ -57,34 +56,3 @@ class JobSpec(BaseModel):
     acceptance: Annotated[float, Field(strict=True, gt=0, lt=1)] | None = None
     kv_dtype: Literal["FP32", "FP16", "BF16", "INT8", "Q8_0", "Q4_0"] | None = None
     kv_tier: Literal["dram", "flash"] = "dram"
-
-
-class Span(BaseModel):
-    """An axis between two bounds, for a search, or for `steps` evenly spaced values."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    low: Number | str
-    high: Number | str
-    steps: Annotated[int, Field(strict=True, ge=2, le=10_000)] | None = None
-    log: bool = False
-
-
-class SweepSpec(BaseModel):
-    """A run file, the axes over dotted paths, values set for all points, and what a search optimises."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run: Text
-    axes: dict[str, Annotated[list[bool | Number | str], Field(min_length=1, max_length=10_000)] | Span]
-    set: dict[str, bool | Number | str] = {}
-    objectives: dict[str, Literal["min", "max"]] = {}
-
-    @model_validator(mode="after")
-    def _axes_differ(self) -> SweepSpec:
-        if not self.axes:
-            raise ValueError("a sweep needs at least one axis, such as 'job.tokens: [64, 128]'")
-        twice = sorted(set(self.axes) & set(self.set))
-        if twice:
-            raise ValueError(f"{twice[0]!r} is both an axis and set")
-        return self

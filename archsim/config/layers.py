@@ -22,7 +22,12 @@ KEYS: dict[str, dict[str, tuple[type, bool]]] = {
     "system": {"devices": (dict, True)},
     "model": {"spec": (dict, True)},
     "run": {"system": (str, True), "schedule": (dict, True), "job": (dict, True), "model": (dict, False)},
-    "sweep": {"run": (str, True), "axes": (dict, True), "set": (dict, False), "objectives": (dict, False)},
+    "sweep": {
+        "run": (str, True),
+        "axes": (dict, True),
+        **dict.fromkeys(("set", "sample", "objectives", "constraints"), (dict, False)),
+        **dict.fromkeys(("zip", "where", "repeat"), (list, False)),
+    },
 }
 _WRAPPED = frozenset({"value", "source", "range", "note"})
 

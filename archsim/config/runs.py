@@ -9,7 +9,7 @@ from typing import Any
 from archsim.config.checking import Checked, Row, check_model, check_schedule
 from archsim.config.files import RunFile, find_named, load_run, load_system
 from archsim.config.finding import find, known_kind
-from archsim.config.job import ROLES, JobSpec, SweepSpec
+from archsim.config.job import ROLES, JobSpec
 from archsim.config.layers import KEYS, Section, load_layers, plain_section, stated_kind, subsection
 from archsim.config.reading import Where, read, shown
 from archsim.config.resolve import (
@@ -26,6 +26,7 @@ from archsim.config.resolve import (
     resolve_system,
 )
 from archsim.config.setting import Override, Setting, apply, parse_sets
+from archsim.config.sweeps import SweepSpec
 from archsim.units import InputError, quote, suggest
 
 _ROOTS = ("system", "schedule", "job", "model")

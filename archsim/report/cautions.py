@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from archsim.report.summary import TABLE_ACTIONS, table_share
 from archsim.trace import Trace
 
 
@@ -26,6 +27,9 @@ def cautions(trace: Trace) -> Iterator[str]:
         yield f"{counts['ended_early']} request(s) ended early, where the recording ends"
     if counts.get("off_trace_nodes"):
         yield f"{counts['off_trace_nodes']} recorded leaves were wanted for expansion and could not be (off trace)"
+    measured, far = table_share(trace), table_share(trace, TABLE_ACTIONS[1:])
+    if measured:
+        yield f"{measured:.0%} of the run rests on a table of measured kernels, {far:.0%} on sizes outside that table"
     share = uncalibrated_share(trace)
     if share:
         worst = max(share, key=lambda pool: share[pool])

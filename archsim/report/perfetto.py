@@ -7,7 +7,7 @@ are written in chunks, so that memory does not grow with the run. Equal traces g
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -126,6 +126,45 @@ def write_perfetto(trace: Trace, file: str | os.PathLike[str], ps_per_tick: int 
         _slices(writer, trace)
         _requests(writer, trace)
         _counters(writer, trace)
+        writer.flush()
+    return Path(file)
+
+
+def write_slices(
+    file: str | os.PathLike[str],
+    title: str,
+    tracks: Sequence[str],
+    track: np.ndarray,
+    start_ps: np.ndarray,
+    end_ps: np.ndarray,
+    piece: np.ndarray,
+) -> Path:
+    """Write plain slices, which do not overlap on a track, as a Perfetto trace whose nanoseconds are picoseconds.
+
+    Parameters
+    ----------
+    tracks : sequence of str
+        Names of the tracks.
+    track, start_ps, end_ps, piece : int64[n]
+        Index into `tracks`, times, and a number shown with the slice (-1: none).
+
+    Raises
+    ------
+    InputError
+        When `file` is something other than a regular file, or cannot be written.
+    """
+    with replaced(file) as partial, partial.open("wb") as out:
+        writer = _Writer(out, 1)
+        writer.track(_ROOT, title)
+        for i, name in enumerate(tracks):
+            writer.track(_UNIT + i, name, _ROOT, i)
+        order = np.lexsort((track, start_ps))
+        for i in (int(i) for part in _chunks(order) for i in part):
+            at, name = _UNIT + int(track[i]), tracks[int(track[i])]
+            packet = writer.event(int(start_ps[i]), at, "TYPE_SLICE_BEGIN", name, "stage")
+            if piece[i] >= 0:
+                writer.annotate(packet, "tile", int(piece[i]))
+            writer.event(int(end_ps[i]), at, "TYPE_SLICE_END")
         writer.flush()
     return Path(file)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from archsim.report import figures, style
+from archsim.report.npu_figures import kernel_times_figure
 from archsim.report.summary import summarise
 from archsim.report.tables import read_table
 from archsim.trace import Trace
@@ -112,3 +113,14 @@ def _entries(path: Path, label: str | None) -> list[tuple[str, dict[str, Any]]]:
         known = ", ".join(rows[0]) if rows else "none"
         raise InputError(f"{path}: name the column that labels the rows with --label; columns: {known}")
     return [(str(row[label]), row) for row in rows]
+
+
+def of_kernels(over: str, argv: Sequence[str] | None = None) -> int:
+    """Draw the times of NPU kernels over a size, from a table."""
+    arguments = parser(f"Times of NPU kernels over {over}: one line per column that ends in _us.")
+    arguments.add_argument("table", type=_path, help="a table (.csv, .json, .parquet)")
+
+    def make(options: argparse.Namespace) -> Figure:
+        return kernel_times_figure(read_table(options.table), over, steps=True)
+
+    return draw(arguments, argv, make)

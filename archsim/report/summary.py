@@ -48,6 +48,10 @@ def summarise(trace: Trace) -> dict[str, Any]:
         "accepted_per_step": committed / steps if steps else None,
         "phases": {phase: seconds / steps for phase, seconds in decode_phases(trace).items()} if steps else {},
         "units": busy_fraction(trace),
+        "kernel_table": {
+            "share": table_share(trace),
+            "extrapolated_share": table_share(trace, TABLE_ACTIONS[1:]),
+        },
         "bytes": traffic(trace),
         "stream_kind": trace.manifest["stream"]["kind"],
         "off_trace_nodes": trace.manifest["warnings"].get("off_trace_nodes", 0),
@@ -139,6 +143,19 @@ def busy_ps(start: np.ndarray, end: np.ndarray) -> int:
     begin, reach = start[order], np.maximum.accumulate(end[order])
     gaps = np.maximum(begin[1:] - reach[:-1], 0).sum()
     return int(reach[-1] - begin[0] - gaps)
+
+
+#: Endings of the actions that operators of a user's kernel table count, extrapolated ones last.
+TABLE_ACTIONS = (".table_cycle", ".table_far_cycle")
+
+
+def table_share(trace: Trace, endings: tuple[str, ...] = TABLE_ACTIONS) -> float:
+    """Share of the run in which operators ran whose time is from a table of measured kernels."""
+    counts = trace.counts
+    counted = np.array([str(action).endswith(endings) for action in counts["action"]], dtype=bool)
+    mine = trace.ran & np.isin(trace.rows["op"], counts["op"][counted])
+    spent = busy_ps(trace.rows["start_ps"][mine], trace.row_end_ps[mine])
+    return spent / trace.duration_ps if trace.duration_ps else 0.0
 
 
 def decode_phases(trace: Trace) -> dict[str, float]:

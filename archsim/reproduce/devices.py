@@ -1,7 +1,7 @@
-"""Devices alone against other simulators: recorded runs of Ramulator 2.1, DRAMsim3, AiM and MQSim.
+"""Devices alone against other simulators: recorded runs of Ramulator 2.1, DRAMsim3, AiM, MQSim and SCALE-Sim.
 
-The recorded results are in ``traces/dram``, ``traces/pim`` and ``traces/flash`` with their provenance; nothing of them
-is an input of the model.
+The recorded results are in ``traces/dram``, ``pim``, ``flash`` and ``npu`` with their provenance; nothing of them is an
+input of the model.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from archsim.devices.dram.controller import load_memory
 from archsim.devices.dram.replay import ReplayResult, replay
 from archsim.devices.flash.replay import device_spec, run_pattern
+from archsim.devices.npu.layouts import scatter_penalty
+from archsim.devices.npu.systolic import Array, multiply
 from archsim.devices.pim.gemv import gemv
 from archsim.devices.pim.replay import replay as replay_pim
 from archsim.reproduce.rows import Row
@@ -130,6 +132,53 @@ def flash_rows() -> Iterator[Row]:
         yield Row(f"{name}.time", MQSIM, "ns", float(run["sim_time_ns"]), done.time_ns, tolerance=0.0)
         mean = round(float(done.responses_ns.mean()), 1)
         yield Row(f"{name}.response", MQSIM, "ns", float(run["avg_device_response_ns"]), mean, tolerance=0.0)
+
+
+SCALESIM = "SCALE-Sim v3 (3.0.0), matrix products on systolic arrays"
+REPEATS = "the reference fetches again what its SRAM could hold, and waits for it"
+
+
+def systolic_rows() -> Iterator[Row]:
+    """Cycles and SRAM words of the SCALE-Sim runs, in its conventions; its DRAM words and stalls are only reported."""
+    for run in _table(packed_traces() / "npu" / "scalesim.csv"):
+        rows, cols = int(run["array_rows"]), int(run["array_cols"])
+        m, k, n = int(run["M"]), int(run["K"]), int(run["N"])
+        sizes = {f"{part}_bytes": 1024 * int(run[f"{part}_kb"] or 512) for part in ("ifmap", "filter", "ofmap")}
+        array = Array(rows, cols, run["dataflow"], link_words=int(run["link_words"]), **sizes)
+        found = multiply(array, m, k, n)
+        limited = run["bw_mode"] == "USER"
+        memory = f"{run['ifmap_kb'] or 512}kb" + (f".{run['link_words']}words" if limited else "")
+        name = f"npu.scalesim.{run['dataflow']}.{rows}x{cols}.{memory}.{m}x{k}x{n}"
+        cycles, null = found.scalesim_cycles - found.stall_cycles, -(-m * k * n // (rows * cols))
+        published = float(run["compute_cycles"])
+        yield Row(f"{name}.cycles", SCALESIM, "cycles", published, cycles, null, tolerance=0.0)
+        if run["source"] != "run":
+            continue
+        words = found.ifmap_reads + found.filter_reads + found.scalesim_ofmap_writes
+        yield Row(f"{name}.sram", SCALESIM, "words", _words(run, "sram"), words, tolerance=0.0)
+        traffic = found.ifmap_dram_reads + found.filter_dram_reads + found.ofmap_dram_writes
+        yield Row(f"{name}.dram", SCALESIM, "words", _words(run, "dram"), traffic, kind="reported", why=REPEATS)
+        if limited:
+            stalls = float(run["stall_cycles"])
+            yield Row(f"{name}.stalls", SCALESIM, "cycles", stalls, found.stall_cycles, kind="reported", why=REPEATS)
+
+
+EUROSYS = "naive scatter of unpacked weights over tile order (EuroSys'26, arXiv 2509.23324), both ends of the range"
+
+
+def layout_rows() -> Iterator[Row]:
+    """How much longer unpacking into tiles takes when each word is scattered, as 4-byte and 2-byte words."""
+    for name, published, word_bytes in (("low", 9.65, 4), ("high", 19.0, 2)):
+        found = scatter_penalty("q4_0_rows", "hmx_weight", word_bytes)
+        why = (
+            f"words of {word_bytes} bytes here; the published range is over matrices, so which end is which is a guess"
+        )
+        yield Row(f"npu.layout.scatter.{name}", EUROSYS, "x", published, found, 1.0, kind="reported", why=why)
+
+
+def _words(run: dict[str, str], memory: str) -> float:
+    return sum(float(run[f"{part}_{memory}_{way}"]) for part, way in
+               (("ifmap", "reads"), ("filter", "reads"), ("ofmap", "writes")))  # fmt: skip
 
 
 def _null_cycles(result: ReplayResult, channels: int) -> float:

@@ -52,7 +52,7 @@ PROMPTS = ((25, 57.6), (128, 474.0), (256, 638.0), (512, 690.0), (1024, 628.0))
 STAGES = (("output", 0.447), ("dequant", 0.128), ("activation", 0.028))
 
 
-PATH_NOTE = "load paths (vector threads, not DMA) were chosen with the prompts of 128 tokens and more in view"
+PATH_NOTE = "load paths (vector threads, not DMA; masks by one thread) were chosen with prompts of 128 and more in view"
 CLIFF_NOTE = "hmx_rows: HMX from 32 rows on, read off the cliff itself"
 SLOPE_NOTE = "128 rows of 4096 x 4096, assumed: rows and shape are not published (0.44 at 256 rows, 0.27 at 512)"
 
@@ -185,8 +185,8 @@ def _operator() -> Iterator[Row]:
     yield Row("npu.v81.operator", source, "us", 891.0, float(times_us(npu, [op])[0]), null, tolerance=0.15)
     found = shares(npu, op)
     for stage, share in STAGES:
-        kind: Kind = "fitted" if stage == "output" else "predicted"
-        why = "output_cycles: the share of output processing" if stage == "output" else ""
+        kind: Kind = "predicted" if stage == "dequant" else "fitted"
+        why = {"output": "output_cycles", "activation": "convert_cycles"}.get(stage, "six contexts agree with it")
         yield Row(f"npu.v81.operator.{stage}", source, "of the time", share, found[stage], None, kind, 0.15, why=why)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from archsim.reproduce.devices import dram_rows, flash_rows, pim_rows
+from archsim.reproduce.devices import dram_rows, flash_rows, layout_rows, pim_rows, systolic_rows
 from archsim.reproduce.lever import lever_rows
 from archsim.reproduce.npu import npu_rows
 from archsim.reproduce.rows import Row, score
@@ -13,7 +13,7 @@ from archsim.units import InputError, quote, suggest
 
 #: Tables by name; ``all`` is every one of them.
 TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
-    "devices": (dram_rows, pim_rows, flash_rows, npu_rows),
+    "devices": (dram_rows, pim_rows, flash_rows, systolic_rows, layout_rows, npu_rows),
     "lever": (lever_rows,),
 }
 

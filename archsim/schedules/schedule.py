@@ -38,6 +38,10 @@ class Schedule:
         """Largest number of tokens drafted per verification (0: none); sizes the KV store."""
         return 0
 
+    def stores(self) -> list[dict[str, Any]]:
+        """Stores of the schedule's own (queues): ``name``, ``capacity``, ``unit``, ``level`` at the start."""
+        return []
+
     def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
         """Processes of the run, by name; they are registered in this order."""
         raise TypeError(f"schedule {type(self).__name__} starts nothing")

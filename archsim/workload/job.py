@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from archsim import units
 from archsim.config import InputError, JobSpec
-from archsim.device import Device, OpKind, Ops
+from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Planner, chain, row_block
+from archsim.workload.plan import Pass, Placement, Planner, chain, row_block
 from archsim.workload.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class Job:
         self.stream = stream
         self.draft_len = schedule.draft_len()
         self.placements = {
-            role: place.within(self.models[role], spec.dram_fraction) for role, place in schedule.placements().items()
+            role: place.within(self._model_of(role, place), spec.dram_fraction)
+            for role, place in schedule.placements().items()
         }
         self.rings = [
             {"name": f"ring.{role}", "capacity": place.ring, "unit": "slots", "level": 0}
@@ -79,6 +80,7 @@ class Job:
         self.footprint = self._footprint()
         self._check_memory()
         self._check_context(rows)
+        self.stores = [*self.rings, *schedule.stores()]
         self.sim: Sim | None = None
         self.request = -1
         self.position = 0
@@ -88,6 +90,12 @@ class Job:
         self.ended_early = 0
         self._progress: Any = None
         self._bookkeeping: dict[tuple[int, ...], Block] = {}
+
+    def _model_of(self, role: str, place: Placement) -> ModelSpec:
+        """Model of a role; a role that shares another's weights runs the same model elsewhere."""
+        if place.shares:
+            self.models[role] = self.models[place.shares]
+        return self.models[role]
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
@@ -112,6 +120,8 @@ class Job:
         flash: dict[str, int] = {}
         rows = self.longest()
         for role, place in self.placements.items():
+            if place.shares:
+                continue
             model = self.models[role]
             weights = model.total_bytes - (model.layers - place.pinned) * model.layer_bytes
             if place.head_in == "flash":
@@ -173,7 +183,7 @@ class Job:
             self.prompt = self._prompt_tokens(request)
             self.limit = min(self.spec.tokens, self.stream.length(request))
             self.fresh = {}
-            self._note("arrival", self.prompt)
+            self.note("arrival", self.prompt)
             yield request
 
     @property
@@ -251,6 +261,13 @@ class Job:
         """Device for an operator that belongs to no pass: storage for reads, else the CPU."""
         return self.system.having(kind) if kind == OpKind.LOAD else self.system.having(kind, "cpu")
 
+    def control(self, name: str, instructions: int, *, on: Sequence[str] = ("cpu",), after: Any = None) -> Handle:
+        """Emit `instructions` of control logic on the first device of `on` that runs any."""
+        assert self.sim is not None
+        ops = make_ops([{"kind": OpKind.CONTROL, "n": instructions}])
+        lowered = self.planner.ops.lower(self.system.having(OpKind.CONTROL, *on), "target", "control", name, ops)
+        return self.sim.emit(row_block(lowered), after=after, request=self.request, label=f"control.{name}")
+
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
         """Passes of a role at the current position.
 
@@ -301,6 +318,7 @@ class Job:
         drafted: int = 0,
         step: Handle | None = None,
         drafts: Handle | None = None,
+        newly_drafted: int | None = None,
     ) -> int:
         """Commit tokens: mark their time and what was useful, and advance the text.
 
@@ -312,6 +330,8 @@ class Job:
             Drafted tokens the target took, and all that were verified.
         step, drafts : Handle, optional
             The verification and the drafting that this ends: their useful rows are marked.
+        newly_drafted : int, optional
+            Drafted tokens to be noted here, `drafted` by default; 0 where the drafter notes its own (:meth:`note`).
 
         Returns
         -------
@@ -321,14 +341,16 @@ class Job:
         assert self.sim is not None
         counted = min(tokens + accepted, self.limit - self.position)
         if step is not None:
-            self._note("step", 1)
+            self.note("step", 1)
             self.sim.mark(step, counted, drafted + 1)
+        newly_drafted = drafted if newly_drafted is None else newly_drafted
+        if newly_drafted:
+            self.note("draft", newly_drafted)
         if drafted:
-            self._note("draft", drafted)
-            self._note("accept", accepted, drafted)
+            self.note("accept", accepted, drafted)
             if drafts is not None:
                 self.sim.mark(drafts, min(accepted, counted), drafted)
-        self._note("commit", counted, drafted)
+        self.note("commit", counted, drafted)
         self.fresh = {"committed": tokens + accepted, "drafted": drafted}
         self.position += counted
         if self._progress is not None:
@@ -340,8 +362,9 @@ class Job:
         """Note the end of a request, and whether the recording ended it early."""
         early = int(self.position < self.spec.tokens)
         self.ended_early += early
-        self._note("end", self.position, early)
+        self.note("end", self.position, early)
 
-    def _note(self, kind: str, value: int, extra: int = 0) -> None:
+    def note(self, kind: str, value: int, extra: int = 0) -> None:
+        """Time-stamped mark of the present request."""
         assert self.sim is not None
         self.sim.note(kind, self.request, value, extra)

@@ -31,7 +31,8 @@ class Placement:
     `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
     an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer
     buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
-    from the job's DRAM budget).
+    from the job's DRAM budget). `shares` names the role whose weights this one computes with (the same model on other
+    devices); they are not stored twice.
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -41,6 +42,7 @@ class Placement:
     batch_on: tuple[str, ...] = ()
     ring: int = 6
     pinned: int = 0
+    shares: str = ""
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -341,7 +343,7 @@ class Planner:
     def _lower(self, asked: Pass, name: str, ops: Ops, layer: int) -> Lowered:
         role, kind = asked.role, OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
-        phase = "draft" if role == "draft" else "projection" if head else "compute"
+        phase = role if role in _OWN_PHASE else "projection" if head else "compute"
         device = self.device(role, kind, head, asked.batched)
         if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
@@ -355,6 +357,10 @@ class Planner:
         if head:
             return self.system.having(kind, *place.head_on)
         return self.system.having(kind, *(place.batch_on if batched and place.batch_on else place.layers_on))
+
+
+#: Roles whose work reports show under their own name.
+_OWN_PHASE = ("draft", "preverify")
 
 
 def _pick(ops: Ops, index: int) -> Ops:

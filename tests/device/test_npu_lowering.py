@@ -56,6 +56,7 @@ SPEC = {
     "hmx_attention_rows": 5,
     "hmx_rows": 5,
     "pipeline_rows": 32,
+    "pipeline_chunks": 1,
     "projection_limit": 32768,
     "area_bytes": 1 << 20,
     "gemv_cycles": 9.0,

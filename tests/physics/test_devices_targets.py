@@ -88,10 +88,10 @@ def test_gemv_per_matrix(model, device, published_us, tolerance):
 @pytest.mark.parametrize(
     ("model", "device", "published_us", "tolerance"),
     [
-        # the batched kernel is taken from 16 and 32 rows of another implementation and comes out 15-21 % too fast here
-        ("llama-3.1-8b", "npu", 20_378, 0.16),
-        ("qwen3-8b", "npu", 18_444, 0.18),
-        ("qwen3-4b", "npu", 10_352, 0.22),
+        # activations beyond 1 MiB are fetched again; unpack and mac are fitted to 16 and 32 rows elsewhere
+        ("llama-3.1-8b", "npu", 20_378, 0.10),
+        ("qwen3-8b", "npu", 18_444, 0.10),
+        ("qwen3-4b", "npu", 10_352, 0.10),
         # fitted: mac_cycles_per_block, to the geometric mean of the three
         ("llama-3.1-8b", "cpu", 16_085, 0.10),
         ("qwen3-8b", "cpu", 12_033, 0.12),

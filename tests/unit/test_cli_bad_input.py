@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "unknown option": (["run", "--tokns", "4"], "No such option: --tokns (Possible options: --tokens)"),
     "unknown system": (
         swapped("--system", "oneplus_13"),
-        "--system: no system 'oneplus_13' in {configs}/systems; did you mean 'oneplus_12'?",
+        "--system: no system 'oneplus_13' in {configs}/systems; did you mean 'oneplus_15'?",
     ),
     "unknown schedule": (
         swapped("--schedule", "flash_rr"),
@@ -271,7 +271,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "show unknown name": (
         ["show", "system", "oneplus"],
-        "no system 'oneplus' in {configs}/systems; did you mean 'oneplus_12'?",
+        "no system 'oneplus' in {configs}/systems; did you mean 'oneplus_15'?",
     ),
     "check missing": (["check", "nope.yaml"], "nope.yaml: no such file"),
     "import missing": (

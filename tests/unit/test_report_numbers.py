@@ -22,8 +22,8 @@ from test_report_sample import NOTES, US, sample, sample_manifest, sample_tables
 
 KEYS = [
     "digest", "tokens", "request_latency_s", "ttft_s", "decode_tokens_per_s", "energy_j", "energy_per_token_j",
-    "mean_power_w", "peak_power_w", "area_mm2", "steps", "accepted_per_step", "phases", "units", "bytes",
-    "stream_kind", "off_trace_nodes",
+    "mean_power_w", "peak_power_w", "area_mm2", "steps", "accepted_per_step", "phases", "units",
+    "kernel_table", "bytes", "stream_kind", "off_trace_nodes",
 ]  # fmt: skip
 PJ = 1e-12
 

@@ -4,7 +4,8 @@ Modelled: what an operator costs under a kernel policy (:mod:`archsim.devices.np
 (:mod:`~archsim.devices.npu.hmx`), the vector contexts and their ports into VTCM (:mod:`~archsim.devices.npu.hvx`),
 chunks that VTCM holds (:mod:`~archsim.devices.npu.vtcm`), descriptors (:mod:`~archsim.devices.npu.dma`), its
 call (:mod:`~archsim.devices.npu.dispatch`); its DRAM traffic; the address window (a store, filled by the runtime). An
-operator becomes a chain of rows that lasts as long as its walk at any share of DRAM (:mod:`~archsim.devices.npu.chain`).
+operator becomes a chain of rows that lasts as long as its walk at any share of DRAM
+(:mod:`~archsim.devices.npu.chain`).
 
 Sources: EuroSys'26 (arXiv 2509.23324): tile, VTCM, 12,032.5 and 32.93 GFLOP/s; T-MAN (arXiv 2511.11248): DMA 59,
 l2fetch 26/32, vector loads 5/20 GB/s; call of 11-35 us (llama.cpp #18139); window 3,355,443,200 bytes, chunk search and
@@ -34,7 +35,7 @@ from archsim.lowering import (
 )
 from archsim.registry import device
 
-__all__ = ["Npu", "NpuSpec"]
+__all__ = ["UNPACK", "Npu", "NpuSpec"]
 
 
 @device("npu")
@@ -139,6 +140,11 @@ class Npu(Device):
         """Raise the reason why operator `at` cannot run."""
         spec, where = self.spec, f"operator {at} on device {self.name!r}"
         k, n = int(ops.k[at]), int(ops.n[at])
+        if why == NO_ROOM and ops.kind[at] == OpKind.ATTENTION:
+            raise VtcmOverflowError(
+                f"{where}: a block of queries and keys with heads of {int(ops.head_dim[at])} does not fit in "
+                f"{spec.vtcm_bytes} bytes of VTCM"
+            )
         if why == NO_ROOM:
             policy = spec.policy_one if ops.m[at] == 1 else spec.policy_many
             name, size = ("area_bytes", spec.area_bytes) if policy == "sequential" else ("VTCM", spec.vtcm_bytes)

@@ -7,8 +7,8 @@ contexts takes the c-th part of the time.
   Several rows cost ``unpack`` once per pass of at most ``pass_rows`` rows, staged through VTCM, plus ``mac`` per row.
   Every vector that a batch takes from VTCM passes its ports, which all contexts share: more contexts do not help
   a kernel that waits there.
-* A batch holds its activations as INT8 blocks with a scale in one area on chip. What does not fit there is fetched again
-  for every group of weight rows that the contexts work on.
+* A batch holds its activations as INT8 blocks with a scale in one area on chip. What does not fit there is fetched
+  again for every group of weight rows that the contexts work on.
 * Float weights and attention run at the FP16 rate measured for one thread (32.93 GFLOP/s, EuroSys'26).
 * Softmax, norms, rotations and element-wise operators cost cycles per vector of 64 FP16 elements.
 """
@@ -49,6 +49,16 @@ def batch_port(m, k, n, pass_rows, ports):
     """Cycles (thousandths) that the ports of VTCM need for a batch; `ports` in thousandths of a vector per cycle."""
     passes = -(-m // pass_rows)
     return -(-weight_vectors(k, n) * (m + STAGED_VECTORS * passes) * 1_000_000 // ports)
+
+
+#: Vectors through VTCM's ports per weight vector of one row: packed in, back, and the activations.
+ROW_VECTORS = 3
+
+
+@njit(cache=True)
+def gemv_port(m, k, n, ports):
+    """Cycles (thousandths) that the ports of VTCM need for m separate rows."""
+    return -(-weight_vectors(k, n) * m * ROW_VECTORS * 1_000_000 // ports)
 
 
 @njit(cache=True)

@@ -80,6 +80,7 @@ class NpuNumbers(NamedTuple):
     hmx_attention_rows: int
     hmx_rows: int
     pipeline_rows: int
+    pipeline_chunks: int
     weight_path: int
     activation_path: int
     projection_limit: int
@@ -117,8 +118,8 @@ def context_fs(c, milli_cycles):
 
 @njit(cache=True)
 def bytes_fs(nbytes, mb_per_s):
-    """Duration of `nbytes` (below 9e9) at `mb_per_s`, fs, rounded up."""
-    return -(-nbytes * 1_000_000_000 // mb_per_s)
+    """Duration of `nbytes` at `mb_per_s` (1e6 bytes/s), fs, rounded up."""
+    return nbytes // mb_per_s * 1_000_000_000 + -(-(nbytes % mb_per_s) * 1_000_000_000 // mb_per_s)
 
 
 @njit(cache=True)

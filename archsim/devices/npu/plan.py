@@ -58,6 +58,8 @@ from archsim.lowering import (
 )
 
 FP16 = int(DType.FP16)
+#: Bytes of one row: work is held in 2**-28 byte, so larger phases are cut into more rows.
+MOST_BYTES = 1 << 33
 #: Why an operator was refused.
 FITS, NO_ROOM, TOO_WIDE, NOT_MEASURED = range(4)
 #: Columns of a draft plan: side bytes and time, streamed bytes, context cycles (thousandths), reads, writes.
@@ -166,6 +168,8 @@ def plan_table(ops, i, c, entry, draft, times, counts):
 def plan_attention(ops, i, c, policy, resident, draft, times, counts):
     """Attention: keys and values by DMA beside the walk; the mask, and inputs and outputs, before it."""
     busy, draft[VECTOR], streams, mask = attention_work(ops, i, c, policy, counts)
+    if streams == 0:
+        return NO_ROOM
     draft[STREAMED] = streams * ops.kv_bytes[i]
     for s in range(4):
         times[s] = max(fs_ps(busy), bytes_to_ps(draft[STREAMED], c.dma_rate * SHARES[s][0] // SHARES[s][1]))
@@ -245,13 +249,13 @@ def phases_of(c, draft, times, phase_bytes, phase_ps):
 
 
 @njit(cache=True)
-def fill(ops, c, leads, vectors, phases, all_bytes, all_ps, counts, plan, owner, counted):
+def fill(c, parts, leads, vectors, phases, all_bytes, all_ps, counts, plan, owner, counted):
     """Rows of all operators: their plan, the operator each belongs to, and its counts."""
     rows = plan.shape[0]
     out_bytes, out_ps, out_share = np.zeros(rows, np.int64), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     first = 0
-    for i in range(ops.kind.size):
-        last = spread(phases[i], all_bytes[i], all_ps[i], ops.parts[i], out_bytes, out_ps, out_share, first)
+    for i in range(parts.size):
+        last = spread(phases[i], all_bytes[i], all_ps[i], parts[i], out_bytes, out_ps, out_share, first)
         total, before = 0, 0
         for p in range(phases[i]):
             total += all_ps[i, p]
@@ -296,6 +300,7 @@ def plan_npu(ops, c, unpack_factor, float_weights, graph_rows, table):
     counts = np.zeros((n, DRAM + 4), np.int64)
     all_bytes, all_ps = np.zeros((n, PHASES), np.int64), np.zeros((n, PHASES), np.int64)
     phases, leads, vectors = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    parts = np.zeros(n, np.int64)
     draft, times = np.zeros(6, np.int64), np.zeros(4, np.int64)
     rows = 0
     for i in range(n):
@@ -311,8 +316,9 @@ def plan_npu(ops, c, unpack_factor, float_weights, graph_rows, table):
         counts[i, HVX_CYCLE] = -(-draft[VECTOR] // 1000)
         counts[i, DMA] = draft[READS] + draft[WRITES]
         count_traffic(counts, i, DRAM, draft[READS], draft[WRITES], PAGE_BYTES)
-        rows += phases[i] * ops.parts[i]
+        parts[i] = ops.parts[i] * (all_bytes[i].max() // (ops.parts[i] * MOST_BYTES) + 1)
+        rows += phases[i] * parts[i]
     plan = np.zeros((rows, PLAN_COLUMNS), np.int64)
     owner, counted = np.zeros(rows, np.int64), np.zeros((rows, DRAM + 4), np.int64)
-    fill(ops, c, leads, vectors, phases, all_bytes, all_ps, counts, plan, owner, counted)
+    fill(c, parts, leads, vectors, phases, all_bytes, all_ps, counts, plan, owner, counted)
     return plan, owner, counted, -1, FITS

@@ -88,6 +88,8 @@ class NpuSpec(BaseModel):
         Fixed shapes of static graphs, ascending.
     hmx_attention_rows, hmx_rows, pipeline_rows : int
         Least query rows for attention on HMX; rows from which ``ggml_hmx`` uses HMX, and above which it overlaps.
+    pipeline_chunks : int
+        Least chunks of columns that overlap, however large VTCM is.
     hmx_weight_path, hmx_activation_path : str
         How ``ggml_hmx`` loads: ``dma``, ``l2fetch`` or ``vector`` (all threads).
     projection_limit : int
@@ -165,6 +167,7 @@ class NpuSpec(BaseModel):
     hmx_attention_rows: PositiveInt
     hmx_rows: PositiveInt
     pipeline_rows: PositiveInt
+    pipeline_chunks: Annotated[PositiveInt, Field(le=64)]
     hmx_weight_path: Literal["dma", "l2fetch", "vector"] = "dma"
     hmx_activation_path: Literal["dma", "l2fetch", "vector"] = "dma"
     projection_limit: PositiveInt
@@ -283,6 +286,7 @@ def numbers_of(spec: NpuSpec, unit: int, stream: int) -> NpuNumbers:
         hmx_attention_rows=spec.hmx_attention_rows,
         hmx_rows=spec.hmx_rows,
         pipeline_rows=spec.pipeline_rows,
+        pipeline_chunks=spec.pipeline_chunks,
         weight_path=PATHS.index(spec.hmx_weight_path),
         activation_path=PATHS.index(spec.hmx_activation_path),
         projection_limit=spec.projection_limit,

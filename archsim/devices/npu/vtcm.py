@@ -15,8 +15,6 @@ from __future__ import annotations
 from numba import njit
 
 ALIGN = 2048
-#: Column scales and biases, and slack for alignment of the areas.
-FIXED = 5 * ALIGN
 DEQUANTISE_COST, CONVERT_COST = 3, 2
 
 
@@ -38,15 +36,21 @@ def footprint(mc, nc, k_padded, packed_column, buffers):
 
 
 @njit(cache=True)
-def tiling(m_padded, n_padded, k_padded, row_tile, column_tile, packed_column, buffers, vtcm_bytes):
-    """Rows and columns of a chunk: the least cost that fits; ties go to more columns. (0, 0) when nothing fits."""
+def tiling(m_padded, n_padded, k_padded, row_tile, column_tile, packed_column, buffers, vtcm_bytes, least_chunks=1):
+    """Rows and columns of a chunk: the least cost that fits, with at least `least_chunks` chunks of columns.
+
+    Ties go to more columns. (0, 0) when nothing fits.
+    """
     best, mc, nc = 1 << 62, 0, 0
     per_column = buffers * (packed_column + 2 * k_padded)
     columns = column_tile
-    while columns <= n_padded:
-        left = vtcm_bytes - FIXED - columns * per_column
-        rows = min(left // (2 * k_padded + 2 * buffers * columns) // row_tile * row_tile, m_padded)
-        if left <= 0 or rows <= 0:
+    widest = max(-(-n_padded // least_chunks), column_tile)
+    while columns <= widest:
+        left = vtcm_bytes - columns * per_column
+        rows = min(max(left, 0) // (2 * k_padded + 2 * buffers * columns) // row_tile * row_tile, m_padded)
+        while rows > 0 and footprint(rows, columns, k_padded, packed_column, buffers) > vtcm_bytes:
+            rows -= row_tile  # alignment of the areas
+        if rows <= 0:
             break
         cost = -(-m_padded // rows) * n_padded * DEQUANTISE_COST + -(-n_padded // columns) * m_padded * CONVERT_COST
         if cost <= best:

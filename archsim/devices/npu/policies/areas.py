@@ -2,8 +2,8 @@
 
 Weights, activations and outputs have an area of ``area_bytes`` each. Rows are taken in chunks that fill the
 activation area; for each, weights come in chunks that fill theirs: HVX unpacks one while DMA brings the next, then
-HMX multiplies it. So weights are streamed and unpacked again per row chunk. A k too long for 32 columns in an area is cut. Activations
-are FP16, loaded and stored by one thread.
+HMX multiplies it. So weights are streamed and unpacked again per row chunk. A k too long for 32 columns in an
+area is cut. Activations are FP16, loaded and stored by one thread.
 
 Source: open Hexagon operator library of arXiv 2509.23324 (four stages overlap only from 1,024 rows on).
 """

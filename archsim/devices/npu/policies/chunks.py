@@ -77,7 +77,8 @@ def chunked(ops, i, c, factor):
     packed_column = -(-packed_tile * k_tiles // c.tile_columns)
     k_padded = k_tiles * c.tile_depth
     buffers = 1 + pipelined
-    mc, nc = tiling(m_padded, n_padded, k_padded, row_tile, c.tile_columns, packed_column, buffers, c.vtcm_bytes)
+    least = c.pipeline_chunks if pipelined else 1
+    mc, nc = tiling(m_padded, n_padded, k_padded, row_tile, c.tile_columns, packed_column, buffers, c.vtcm_bytes, least)
     unpack_tile = -(-c.tile_depth * c.tile_columns // WEIGHTS_PER_VECTOR) * c.tile_unpack * factor // MILLI
     tile = output_tile(k_tiles, cycles * MILLI, c.packet_tiles, c.packet, c.store, c.accumulators)
     return Chunks(k_tiles, row_tile, mc, nc, pipelined, tile, unpack_tile)
@@ -126,14 +127,15 @@ def rows_walk(ops, i, c, t, rows, rate):
     unpacked, multiplied, multiplied_before, stored, stored_before = hvx, hvx, 0, 0, 0
     waiting_out = waiting_write = 0  # outputs multiplied but not converted (pipelined)
     done, columns = 0, min(t.nc, n)
-    times = stage_times(ops, i, c, t, rows, columns, rate)
+    times = whole = stage_times(ops, i, c, t, rows, columns, rate)
+    last = stage_times(ops, i, c, t, rows, n % columns, rate)
     if ahead:
         dma += times[0]
     ready = dma
     while done < n:
         fetch, unpack, multiply, out, write = times
         columns_next = min(t.nc, n - done - columns)
-        times = stage_times(ops, i, c, t, rows, columns_next, rate)
+        times = whole if columns_next == t.nc else last if columns_next > 0 else (0, 0, 0, 0, 0)
         if ahead:
             fetched = ready
             dma = max(dma, unpacked if done > 0 else 0) + times[0]

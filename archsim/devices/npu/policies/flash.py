@@ -2,7 +2,8 @@
 
 Blocks of query rows and keys stay in VTCM. Per pair of blocks HMX computes scores and weighted values of whole tiles
 (masked pairs are computed too), HVX the softmax; with at least three key blocks the two overlap. The mask (FP16, one
-value per query and key) is read by each head from DRAM through one thread's vector loads; keys and values come by DMA
+value per query and key) is read by each head from DRAM through one thread's vector loads (assumed: with it the
+fall of long prompts on v81 follows); keys and values come by DMA
 once per block of queries.
 
 Source: ggml-hexagon (from five query rows and head sizes of whole tiles on; three key blocks for the pipeline).
@@ -39,14 +40,13 @@ def on_matrix_unit(ops, i, c, policy):
 
 @njit(cache=True)
 def flash_blocks(ops, i, c):
-    """Query rows per block for a group of heads that share keys, and how many blocks; rows of 0: nothing fits."""
+    """How many blocks of query rows one head takes, as many rows in a block as VTCM holds; 0: not one row tile fits."""
     keys = KEYS_PER_BLOCK
     # per query row: query and output (FP16, FP32), scores of two key blocks; keys and values twice
     per_row = 6 * ops.head_dim[i] + 4 * keys
     left = c.vtcm_bytes - 2 * 2 * 2 * keys * ops.head_dim[i]
-    group = ops.heads[i] // max(ops.kv_heads[i], 1)
-    rows = min(max(left, 0) // per_row // c.tile_rows * c.tile_rows, tiles(ops.m[i], c.tile_rows) * c.tile_rows)
-    return rows, (1 if rows == 0 else -(-tiles(ops.m[i], c.tile_rows) * c.tile_rows // rows)), group
+    row_tiles = max(left, 0) // per_row // c.tile_rows
+    return 0 if row_tiles == 0 else -(-tiles(ops.m[i], c.tile_rows) // row_tiles)
 
 
 @njit(cache=True)
@@ -56,7 +56,8 @@ def attention_work(ops, i, c, policy, counts):
     Returns
     -------
     tuple of int
-        Duration on chip (fs), context cycles (thousandths), how often keys and values are read, and bytes of masks.
+        Duration on chip (fs), context cycles (thousandths), how often keys and values are read (0: a block does not fit
+        in VTCM), and bytes of masks.
     """
     if not on_matrix_unit(ops, i, c, policy):
         pairs = ops.macs[i] // (2 * ops.head_dim[i])
@@ -74,11 +75,12 @@ def attention_work(ops, i, c, policy, counts):
     scores = ops.heads[i] * row_tiles * key_tiles * c.tile_rows * c.tile_columns
     counts[i, VTCM_WRITE] = 2 * scores + ops.kv_bytes[i]
     milli = products_milli(ops.heads[i] * row_tiles, key_tiles, 1, c.hmx_units, 2 * depth_tiles * c.tile_fp16 * MILLI)
-    matrix, vector = milli_fs(milli, c.hmx_khz), vector_attention(0, scores, c.fp16_mac, c.softmax)
+    matrix = milli_fs(milli, c.hmx_khz) + c.wake_ps * MILLI
+    vector = vector_attention(0, scores, c.fp16_mac, c.softmax)
     softmax = context_fs(c, vector)
     if policy == STATIC_GRAPH:
         return matrix + softmax, vector, 1, 0
-    _, blocks, _ = flash_blocks(ops, i, c)
+    blocks = flash_blocks(ops, i, c)
     mask = 2 * ops.heads[i] * ops.m[i] * keys
     if -(-keys // KEYS_PER_BLOCK) < PIPELINED_BLOCKS:
         return matrix + softmax, vector, blocks, mask

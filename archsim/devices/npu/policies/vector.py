@@ -11,7 +11,7 @@ from __future__ import annotations
 from numba import njit
 
 from archsim.devices.npu.dma import descriptors, transfer_fs
-from archsim.devices.npu.hvx import batch_port, spilled_bytes, vector_batch, vector_gemv
+from archsim.devices.npu.hvx import batch_port, gemv_port, spilled_bytes, vector_batch, vector_gemv
 from archsim.devices.npu.numbers import (
     GEMV,
     HVX_FP16,
@@ -34,7 +34,7 @@ def vector_work(ops, i, c, policy, factor, float_weights):
     if policy == GEMV:
         rows = ops.m[i]
         cycles = vector_gemv(rows, k, n, (c.one_row - c.mac) * factor // 1000 + mac)
-        return rows, cycles, context_fs(c, cycles), rows
+        return rows, cycles, max(context_fs(c, cycles), milli_fs(gemv_port(rows, k, n, c.ports), c.khz)), rows
     rows = -(-ops.m[i] // c.row_multiple) * c.row_multiple
     cycles = vector_batch(rows, k, n, c.pass_rows, c.unpack * factor // 1000, mac)
     port = batch_port(rows, k, n, c.pass_rows, c.ports)

@@ -1,0 +1,94 @@
+"""``archsim explain`` and ``archsim diff``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from archsim.cli import print_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+def explain(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Also run again with every number of the machine moved.")
+    ] = False,
+    params: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="PATH", help="Move this number only; may be given many times."),
+    ] = None,
+    step: Annotated[float, typer.Option(help="Relative step of --sensitivity.")] = 0.05,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the sensitivities as a tornado (.png, .svg, .pdf).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what owns the time of a run, what more of each device could give, and what the answer hangs on."""
+    from archsim.config import InputError
+    from archsim.report import terminal
+    from archsim.report.explain import explain as explain_trace
+    from archsim.trace import Trace
+
+    if figure is not None and not (sensitivity or params):
+        raise InputError("--figure draws the sensitivities; give --sensitivity or --param too")
+    trace = Trace.load(folder)
+    document: dict[str, Any] = explain_trace(trace)
+    if sensitivity or params:
+        from archsim.sweep.sensitivity import rebuilt, sensitivities
+
+        source, sets = rebuilt(trace)
+        document["sensitivity"] = sensitivities(
+            source, sets=sets, paths=params or (), step=step, progress=terminal.progress()
+        )
+        if figure is not None:
+            from archsim.report.style import save
+            from archsim.report.table_figures import tornado_figure
+
+            document["files"] = [str(save(tornado_figure(document["sensitivity"]), figure))]
+    if as_json:
+        print_json(document)
+        return
+    for sentence in document["insight"]:
+        terminal.show_rows([{"what": sentence}])
+    titles = {"path": "What the run waited for", "what_if": "If a device were infinitely fast", "roofline": "Roofline"}
+    for key, title in titles.items():
+        terminal.show_rows(document[key][:15], title=title)
+    if "sensitivity" in document:
+        keys = ("path", "value", "unit", "latency", "decode_time", "energy", "area", "note")
+        rows = [{key: row[key] for key in keys} for row in document["sensitivity"]]
+        moving = [row for row in rows if any(abs(row[key] or 0) > 1e-4 for key in ("latency", "energy", "area"))]
+        terminal.show_rows(moving, title="Log-slopes: change of the result over change of the number")
+        stuck = [str(row["path"]) for row in rows if row["note"] == "cannot be moved"]
+        still = [str(row["path"]) for row in rows if row not in moving and row["note"] != "cannot be moved"]
+        for what, names in (("does not respond to", still), ("cannot be moved", stuck)):
+            if names:
+                terminal.show_rows([{what: ", ".join(names)}])
+
+
+def diff(
+    one: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
+    other: Annotated[Path, typer.Argument(metavar="B", help="Another run folder.")],
+    as_json: Json = False,
+) -> None:
+    """Say what makes two runs differ, by cause: time by unit and phase, energy by action."""
+    from archsim.report import terminal
+    from archsim.report.explain import difference
+    from archsim.trace import Trace
+
+    document = difference(Trace.load(one), Trace.load(other))
+    if as_json:
+        print_json(document)
+        return
+    terminal.show_rows(document["summary"], title=f"A = {one}, B = {other}")
+    terminal.show_rows(document["time"][:15], title=f"Time on the path per {document['per']}, s")
+    terminal.show_rows(document["energy"][:15], title=f"Energy per {document['per']}, J")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(explain)
+    app.command()(diff)

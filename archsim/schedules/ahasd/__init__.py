@@ -1,0 +1,1 @@
+"""Asynchronous drafting on PIM with verification on the NPU, its controls and its baselines."""

@@ -1,0 +1,172 @@
+"""Drafting and verifying on two machines at once, and the schedules it is compared with.
+
+``ahasd``
+    A draft on PIM and its target on the NPU as independent processes (arXiv 2604.25326).
+``pim_sync``
+    The same placement, taking turns.
+``npu_sd``
+    Draft and target on the NPU, taking turns.
+``gpu_sd``
+    Draft and target on the GPU, taking turns.
+``pim_ar``
+    The target alone on PIM, without speculation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from archsim.registry import schedule
+from archsim.schedules.ahasd.asynchronous import DRAFTS, Pair
+from archsim.schedules.ahasd.controls import Controls
+from archsim.schedules.ahasd.drafters import CAP, Name, make_drafter
+from archsim.schedules.baselines import ResidentAr
+from archsim.schedules.schedule import Schedule, Steps
+from archsim.workload.plan import Pass, Placement
+
+if TYPE_CHECKING:
+    from archsim.engine.sim import Sim
+    from archsim.workload.job import Job
+
+#: Where each side runs, in order of preference: the last ones let the schedules run on machines without PIM.
+DRAFT_ON = ("pim", "cpu")
+TARGET_ON = ("npu", "gpu", "cpu")
+
+
+@dataclass(frozen=True)
+class Speculative(Schedule):
+    """Draft and target in DRAM, taking turns: draft a batch of adaptive length, verify it in one pass."""
+
+    roles: ClassVar[tuple[str, ...]] = ("target", "draft")
+    features: ClassVar[tuple[str, ...]] = ("chain",)
+    draft_on: ClassVar[tuple[str, ...]] = TARGET_ON
+    target_on: ClassVar[tuple[str, ...]] = TARGET_ON
+
+    drafter: Name = field(default="specdec++", metadata={"doc": "how long a batch is"})
+    length: int = field(default=8, metadata={"min": 1, "max": CAP, "doc": "tokens per batch of the fixed drafter"})
+    arms: tuple[int, ...] = field(default=(2, 4, 6, 8), metadata={"doc": "lengths the bandit chooses from"})
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Both models in DRAM, each with its projection where its layers run."""
+        return {
+            "target": Placement(layers_on=self.target_on, head_on=self.target_on),
+            "draft": Placement(layers_on=self.draft_on, head_on=self.draft_on),
+        }
+
+    def draft_len(self) -> int:
+        """Largest batch."""
+        return CAP
+
+    def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
+        """One process: draft, verify, commit."""
+        return {"decode": self.generate(sim, job)}
+
+    def generate(self, sim: Sim, job: Job) -> Steps:
+        """Decode all requests, one after the other."""
+        from archsim.schedules.ahasd.text import Text
+
+        drafter = make_drafter(self.drafter, self.length, self.arms)
+        for request in job.requests():
+            prefilled = job.emit("target", "prefill")
+            yield job.emit("draft", "prefill", after=prefilled)
+            job.commit()
+            text, kept = Text(job.stream, request, job.limit), job.position - 1
+            while not job.finished:
+                began, head = sim.now, job.position
+                missed: list[int] = []
+
+                def entropy(i: int, text: Text = text, head: int = head, missed: list[int] = missed) -> float:
+                    if not missed and i and not text.hits(head + i - 1, 1):
+                        missed.append(head + i - 1)
+                    return text.entropy(head + i, missed[0] if missed else None)
+
+                room = text.room(head, CAP)
+                drafted = drafter.plan(entropy, room) if room else 0
+                drafts = None
+                if drafted:
+                    passes = [Pass("draft", "draft", head - kept, job.prompt + kept, projected=1)]
+                    passes += [
+                        Pass("draft", "draft_next", 1, job.prompt + head + i, projected=1) for i in range(drafted - 1)
+                    ]
+                    drafts = job.emit_passes(passes)
+                    kept = head + drafted - 1
+                step = job.emit("target", "verify", rows=drafted + 1, after=drafts)
+                yield step
+                accepted = text.hits(head, drafted)
+                job.commit(accepted=accepted, drafted=drafted, step=step, drafts=drafts)
+                kept = min(kept, head + accepted)
+                drafter.learn(accepted, drafted, accepted + 1, sim.now - began)
+            job.end(request)
+
+
+@schedule("npu_sd")
+@dataclass(frozen=True)
+class NpuSd(Speculative):
+    """Speculative decoding with both models on the NPU."""
+
+
+@schedule("gpu_sd")
+@dataclass(frozen=True)
+class GpuSd(Speculative):
+    """Speculative decoding with both models on the GPU."""
+
+    draft_on: ClassVar[tuple[str, ...]] = ("gpu", "npu", "cpu")
+    target_on: ClassVar[tuple[str, ...]] = ("gpu", "npu", "cpu")
+
+
+@schedule("pim_ar")
+@dataclass(frozen=True)
+class PimAr(ResidentAr):
+    """The target alone on PIM, a token per pass."""
+
+    def placements(self) -> Mapping[str, Placement]:
+        """Layers and projection on the banks."""
+        return {"target": Placement(layers_on=("pim", "npu", "cpu"), head_on=("pim", "cpu"))}
+
+
+@schedule("ahasd")
+@dataclass(frozen=True)
+class Ahasd(Speculative):
+    """Draft on PIM and target on the NPU, asynchronously."""
+
+    draft_on: ClassVar[tuple[str, ...]] = DRAFT_ON
+
+    depth: int = field(default=8, metadata={"min": 1, "max": 64, "doc": "unverified batches; 1 is taking turns"})
+    take_all: bool = field(default=True, metadata={"doc": "a target pass takes all waiting batches, or one"})
+    token_rollback: bool = field(default=False, metadata={"doc": "read feedback behind every token, not every batch"})
+    hand_over: int = field(
+        default=4000,
+        metadata={"min": 1, "max": 10**7, "doc": "host instructions that pass a batch on (about 2 us; assumed)"},
+    )
+
+    def stores(self) -> list[dict[str, Any]]:
+        """Queue of unverified drafts."""
+        return [{"name": DRAFTS, "capacity": 64, "unit": "batches", "level": 0}]
+
+    def controls(self, sim: Sim, job: Job) -> Controls:
+        """What decides on look-ahead."""
+        return Controls()
+
+    def start(self, sim: Sim, job: Job) -> Mapping[str, Steps]:
+        """Two processes, draft and target."""
+        pair = Pair(
+            sim,
+            job,
+            make_drafter(self.drafter, self.length, self.arms),
+            self.controls(sim, job),
+            depth=self.depth,
+            take_all=self.take_all,
+            token_grain=self.token_rollback,
+            hand_over=self.hand_over,
+        )
+        return {"verify": pair.verify(), "draft": pair.draft()}
+
+
+@schedule("pim_sync")
+@dataclass(frozen=True)
+class PimSync(Speculative):
+    """Draft on PIM and target on the NPU, taking turns."""
+
+    draft_on: ClassVar[tuple[str, ...]] = DRAFT_ON

@@ -1,0 +1,249 @@
+"""Run a sweep: all points that have no result yet, then the tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from archsim.config import InputError, Resolved, SweepSpec, digest, find, load_config
+from archsim.sweep.executors import executor
+from archsim.sweep.points import points
+from archsim.sweep.store import Store, code_digest
+from archsim.sweep.tables import write_tables
+from archsim.sweep.work import resolve, simulate
+
+SWEEPS = Path("archsim-runs")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep ready to run.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    spec : SweepSpec
+        What it varies.
+    run : str or dict
+        Run file, or run as plain data, below every point.
+    data : dict
+        Plain data that identifies it.
+    numbers : dict
+        Values of axes as numbers in the parameter's unit, as far as they are known.
+    """
+
+    name: str
+    spec: SweepSpec
+    run: Any
+    data: dict[str, Any]
+    numbers: dict[tuple[str, Any], Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """A finished sweep.
+
+    Attributes
+    ----------
+    folder : Path
+        Where everything is.
+    rows : list of dict
+        One entry per point, in order (see :mod:`archsim.sweep.tables`).
+    means : list of dict
+        Means over the repeated axes; empty where there are none.
+    ran, reused, failed : int
+        Points simulated now, points that had a result before, and points whose result is an error.
+    """
+
+    folder: Path
+    rows: list[dict[str, Any]]
+    means: list[dict[str, Any]]
+    ran: int
+    reused: int
+    failed: int
+
+    def frame(self) -> Any:
+        """The rows as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+
+def load_sweep(source: str | Path | Mapping[str, Any]) -> Sweep:
+    """Load a sweep from a file, a name or plain data, and try its first point.
+
+    Raises
+    ------
+    InputError
+        For anything wrong in it: an axis that names no parameter, a value that does not fit, ...
+    """
+    if isinstance(source, Mapping):
+        data = {"name": "sweep", **source}
+        run: Any = data["run"] if isinstance(data.get("run"), Mapping) else None
+        fields = {key: value for key, value in data.items() if key not in ("name", "kind")}
+        spec = _checked(fields if run is None else {**fields, "run": "inline"})
+        run = spec.run if run is None else run
+    else:
+        resolved: Resolved = load_config("sweep", source)
+        data = dict(resolved.data)
+        spec = SweepSpec(**{key: value for key, value in data.items() if key not in ("name", "kind")})
+        run = spec.run
+        near = resolved.file.parent / run if resolved.file is not None else None
+        if near is not None and Path(run).suffix and near.is_file():
+            run = str(near)
+    if isinstance(run, str) and Path(run).suffix:
+        run = str(find("run", Path(run)))
+    return Sweep(str(data["name"]), spec, run, {**data, "resolved_run": _base_digest(run, spec)})
+
+
+def _checked(fields: Mapping[str, Any]) -> SweepSpec:
+    try:
+        return SweepSpec(**fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"sweep{': ' + where if where else ''}: {first['msg'].removeprefix('Value error, ')}"
+        ) from None
+
+
+def _base_digest(run: Any, spec: SweepSpec) -> str:
+    return resolve(run, spec.set, {}).digest
+
+
+def sweep(
+    source: str | Path | Mapping[str, Any] | Sweep,
+    *,
+    output: str | Path | None = None,
+    workers: int = 1,
+    dask: str | None = None,
+    progress: Any = None,
+) -> SweepResult:
+    """Run a sweep and write its tables; points that have a result in the folder are not run again.
+
+    Parameters
+    ----------
+    source : path, name, Mapping or Sweep
+        The sweep.
+    output : path, optional
+        Folder; ``archsim-runs/sweep-<name>-<digest>`` by default.
+    workers : int
+        Processes.
+    dask : str, optional
+        See :func:`archsim.sweep.executors.executor`.
+    progress : object, optional
+        Receives ``start``, ``update`` and ``stop``.
+
+    Raises
+    ------
+    InputError
+        For a sweep that is wrong, a folder that cannot be used, or workers that die.
+    """
+    if workers < 1:
+        raise InputError(f"-j {workers}: at least one process is needed")
+    made = source if isinstance(source, Sweep) else load_sweep(source)
+    listed = points(made.spec)
+    keys = _keys(made, listed)
+    folder = Path(output) if output is not None else SWEEPS / f"sweep-{made.name}-{digest(made.data)[:12]}"
+    store = Store(folder, made.data)
+    with store.held():
+        todo = [i for i, key in enumerate(keys) if key not in store.done]
+        reused = len(listed) - len(todo)
+        _run(made, listed, keys, todo, store, workers, dask, progress)
+        rows, means = write_tables(made, listed, [store.done[key] for key in keys], folder)
+    failed = sum(row["status"] == "failed" for row in rows)
+    return SweepResult(folder, rows, means, len(todo), reused, failed)
+
+
+def _keys(made: Sweep, listed: list[dict[str, Any]]) -> list[str]:
+    """Key of each point: digest of what it sets, of the run below, and of archsim's sources.
+
+    The first value of every axis is resolved, so that an axis that names no parameter is an error before anything runs.
+    """
+    seen: dict[str, set[Any]] = {path: set() for path in made.spec.axes}
+    for point in listed:
+        fresh = [path for path, value in point.items() if value not in seen[path]]
+        if fresh and any(not seen[path] for path in fresh):
+            resolve(made.run, made.spec.set, point)
+        for path in fresh:
+            seen[path].add(point[path])
+    base = f"{made.data['resolved_run']}:{code_digest()}"
+    return [digest({"base": base, "set": made.spec.set, "point": point}) for point in listed]
+
+
+def _run(
+    made: Sweep,
+    listed: list[dict[str, Any]],
+    keys: list[str],
+    todo: list[int],
+    store: Store,
+    workers: int,
+    dask: str | None,
+    progress: Any,
+) -> None:
+    if not todo:
+        return
+    if progress is not None:
+        progress.start(f"sweep {made.name}")
+    finished = len(listed) - len(todo)
+    spec = made.spec
+    try:
+        # The first point runs here: it compiles what the workers then load from the cache.
+        store.add(keys[todo[0]], simulate(made.run, spec.set, listed[todo[0]]))
+        waiting = iter(todo[1:])
+        with executor(min(workers, max(len(todo) - 1, 1)), dask) as (pool, at_once):
+            running: dict[Future[Any], int] = {}
+            while True:
+                for i in waiting:
+                    running[pool.submit(simulate, made.run, spec.set, listed[i])] = i
+                    if len(running) >= 2 * at_once:
+                        break
+                if not running:
+                    break
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    store.add(keys[running.pop(future)], future.result())
+                if progress is not None:
+                    finished = sum(key in store.done for key in keys) if len(keys) < 1000 else finished + len(done)
+                    progress.update(finished, len(listed))
+    except BrokenProcessPool:
+        raise InputError(
+            f"{store.folder}: a worker process died (out of memory?); run again to go on, with fewer -j"
+        ) from None
+    finally:
+        if progress is not None:
+            progress.stop()
+
+
+def estimate(source: str | Path | Mapping[str, Any], *, workers: int = 1) -> dict[str, Any]:
+    """Points, time and disk of a sweep, from running its first point twice.
+
+    Returns
+    -------
+    dict
+        ``points``, ``cpu_s_per_point``, ``time_s`` with `workers`, ``disk_bytes``.
+    """
+    made = load_sweep(source)
+    listed = points(made.spec)
+    _keys(made, listed)
+    result = simulate(made.run, made.spec.set, listed[0])
+    began = time.process_time()
+    result = simulate(made.run, made.spec.set, listed[0])
+    each = time.process_time() - began
+    line = len(json.dumps({"key": "0" * 64, "result": result}))
+    return {
+        "points": len(listed),
+        "cpu_s_per_point": each,
+        "time_s": each * len(listed) / workers,
+        "disk_bytes": 2 * line * len(listed),
+        "first_point": result["status"],
+    }

@@ -1,0 +1,132 @@
+"""Search over the axes of a sweep with optuna: one or several objectives, constraints, resumable.
+
+Trials are drawn by a seeded sampler and kept in the sweep's folder like points; a search that is called again replays
+the finished trials into the sampler and goes on, so its table is that of an uninterrupted search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from archsim.config import InputError, SweepSpec, digest
+from archsim.config.sweeps import Span
+from archsim.sweep.points import axis_values, ends
+from archsim.sweep.runner import SWEEPS, Sweep, SweepResult, load_sweep
+from archsim.sweep.store import Store, code_digest
+from archsim.sweep.tables import write_tables
+from archsim.sweep.work import resolve, simulate
+
+
+def search(
+    source: str | Path | Mapping[str, Any] | Sweep,
+    *,
+    trials: int,
+    seed: int = 0,
+    output: str | Path | None = None,
+    progress: Any = None,
+) -> SweepResult:
+    """Search until there are `trials` trials in the folder.
+
+    Axes with values or steps are searched over these; spans without steps are continuous.
+
+    Raises
+    ------
+    InputError
+        For a sweep without objectives, a result that the runs do not have, or a missing optuna.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise InputError("a search needs the package 'optuna'; install archsim[search]") from None
+
+    made = source if isinstance(source, Sweep) else load_sweep(source)
+    spec = made.spec
+    if not spec.objectives:
+        raise InputError("a search needs objectives, such as 'objectives: {energy_per_token_j: min}'")
+    if spec.sample is not None or spec.zip or spec.repeat:
+        raise InputError("a search draws every axis by itself; leave out sample, zip and repeat")
+    identity = {**made.data, "search_seed": seed}
+    folder = Path(output) if output is not None else SWEEPS / f"search-{made.name}-{digest(identity)[:12]}"
+    store = Store(folder, identity)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler_class = optuna.samplers.TPESampler if len(spec.objectives) == 1 else optuna.samplers.NSGAIISampler
+    sampler = sampler_class(seed=seed, constraints_func=_violations if spec.constraints else None)
+    study = optuna.create_study(
+        directions=["minimize" if way == "min" else "maximize" for way in spec.objectives.values()], sampler=sampler
+    )
+    choices = {path: _choices(path, axis) for path, axis in spec.axes.items()}
+    base = f"{made.data['resolved_run']}:{code_digest()}"
+    listed, results, ran = [], [], 0
+    if progress is not None:
+        progress.start(f"search {made.name}")
+    try:
+        with store.held():
+            for number in range(trials):
+                trial = study.ask()
+                point = {path: _suggest(trial, path, axis, choices[path]) for path, axis in spec.axes.items()}
+                if number == 0:
+                    resolve(made.run, spec.set, point)
+                key = digest({"base": base, "set": spec.set, "point": point})
+                if key not in store.done:
+                    store.add(key, simulate(made.run, spec.set, point))
+                    ran += 1
+                result = store.done[key]
+                listed.append(point)
+                results.append(result)
+                _tell(study, trial, spec, result)
+                if progress is not None:
+                    progress.update(number + 1, trials)
+            rows, _ = write_tables(made, listed, results, folder)
+    finally:
+        if progress is not None:
+            progress.stop()
+    failed = sum(row["status"] == "failed" for row in rows)
+    return SweepResult(folder, rows, [], ran, trials - ran, failed)
+
+
+def _choices(path: str, axis: Any) -> list[Any] | None:
+    """Values an axis is searched over; None for a continuous span."""
+    return None if isinstance(axis, Span) and axis.steps is None else axis_values(path, axis)
+
+
+def _suggest(trial: Any, path: str, axis: Any, choices: list[Any] | None) -> Any:
+    if choices is not None:
+        return choices[trial.suggest_int(path, 0, len(choices) - 1)]
+    between = ends(path, axis)
+    if between.whole:
+        return between.text(trial.suggest_int(path, int(between.low), int(between.high), log=between.log))
+    return between.text(trial.suggest_float(path, between.low, between.high, log=between.log))
+
+
+def _tell(study: Any, trial: Any, spec: SweepSpec, result: Mapping[str, Any]) -> None:
+    import optuna
+
+    for name in (*spec.objectives, *spec.constraints):
+        if result["status"] == "ok" and name not in result:
+            raise InputError(f"the runs have no result {name!r}; see the columns of a run's summary")
+    values = [result.get(name) for name in spec.objectives]
+    if result["status"] != "ok" or any(value is None for value in values):
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+        return
+    over = []
+    for name, bound in spec.constraints.items():
+        value = result[name]
+        broken = [_below(value, bound.min), _above(value, bound.max)] if value is not None else [float("inf")]
+        over.append(max(broken))
+    trial.set_user_attr("violations", over)
+    study.tell(trial, values)
+
+
+def _below(value: float, least: float | None) -> float:
+    return float("-inf") if least is None else least - value
+
+
+def _above(value: float, most: float | None) -> float:
+    return float("-inf") if most is None else value - most
+
+
+def _violations(trial: Any) -> list[float]:
+    """How far each constraint is broken; zero or less is kept."""
+    return trial.user_attrs["violations"]

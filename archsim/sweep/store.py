@@ -1,0 +1,132 @@
+"""A sweep's folder: what it is, what has been run, and its tables.
+
+``sweep.json`` says which sweep the folder belongs to. ``points.jsonl`` gets one line per finished point, keyed by the
+digest of the point's configuration and of archsim's sources; a line that was cut off by a killed process is ignored,
+so a sweep goes on where it stopped. The tables are written at the end from these lines alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import archsim
+from archsim.config import InputError, digest
+from archsim.config.regular import reason, replaced, what_is
+
+SPEC, POINTS, LOCK = "sweep.json", "points.jsonl", "sweep.lock"
+
+
+@cache
+def code_digest() -> str:
+    """Digest (16 hex digits) of all sources of archsim: results of other code are not reused."""
+    root = Path(archsim.__file__).parent
+    hashed = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        hashed.update(str(path.relative_to(root)).encode())
+        hashed.update(path.read_bytes())
+    return hashed.hexdigest()[:16]
+
+
+class Store:
+    """Results of a sweep, by key.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are kept; made when missing.
+    spec : dict
+        The sweep as plain data; a folder that holds another one is refused.
+
+    Raises
+    ------
+    InputError
+        When the folder cannot be written or belongs to another sweep.
+    """
+
+    def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
+        self.folder = folder
+        self.done: dict[str, dict[str, Any]] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be made: {reason(error)}") from None
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(f"{folder}: cannot be written; choose another folder with -o")
+        self._claim(spec)
+        self._read()
+
+    def _claim(self, spec: dict[str, Any]) -> None:
+        path = self.folder / SPEC
+        problem = what_is(path)
+        if problem == "no such file":
+            taken = [entry.name for entry in self.folder.iterdir() if entry.name not in (LOCK, POINTS)]
+            if taken:
+                raise InputError(f"{self.folder}: holds other files ({taken[0]}); choose a new folder with -o")
+            with replaced(path) as partial:
+                partial.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")
+            return
+        if problem:
+            raise InputError(f"{path}: {problem}")
+        try:
+            held = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError):
+            raise InputError(f"{path}: cannot be read; remove the folder or choose another with -o") from None
+        if digest(held) != digest(spec):
+            name = held.get("name", "?") if isinstance(held, dict) else "?"
+            raise InputError(f"{self.folder}: belongs to another sweep ({name}); choose another folder with -o")
+
+    def _read(self) -> None:
+        path = self.folder / POINTS
+        problem = what_is(path)
+        if problem == "no such file":
+            return
+        if problem:
+            raise InputError(f"{path}: {problem}")
+        raw = path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            with suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                self.done[entry["key"]] = entry["result"]
+        if len(whole) < len(raw):
+            with path.open("rb+") as stream:
+                stream.truncate(len(whole))
+
+    def add(self, key: str, result: dict[str, Any]) -> None:
+        """Keep one result; it survives a kill from here on."""
+        line = json.dumps({"key": key, "result": result}, separators=(",", ":"), allow_nan=False) + "\n"
+        try:
+            with (self.folder / POINTS).open("ab") as stream:
+                stream.write(line.encode())
+        except OSError as error:
+            raise InputError(f"{self.folder / POINTS}: cannot be written: {reason(error)}") from None
+        self.done[key] = result
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out of the folder.
+
+        Raises
+        ------
+        InputError
+            When another process works in it.
+        """
+        import fcntl
+
+        with (self.folder / LOCK).open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    f"{self.folder}: another sweep is running in this folder; wait, or choose another with -o"
+                ) from None
+            yield
+        with suppress(OSError):
+            (self.folder / LOCK).unlink()

@@ -1,0 +1,181 @@
+"""Tables of a sweep: a row per point, means over repeats, and which points no other one beats.
+
+Columns: ``point`` (number), the axes (numbers in the unit of the parameter), ``status`` (``ok``, ``failed``,
+``infeasible``), the results, ``pareto`` where the sweep has objectives, and ``error``. Units are in the metadata of the
+Parquet columns. The bytes of the tables depend on the points and their results alone.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archsim.config.regular import replaced
+from archsim.report.tables import to_csv
+from archsim.sweep.work import resolve
+from archsim.units import InputError, suggest
+
+if TYPE_CHECKING:
+    from archsim.sweep.runner import Sweep
+
+Table = list[dict[str, Any]]
+
+_SUFFIX_UNITS = (
+    ("_per_s", "1/s"),
+    ("_bytes_per_s", "B/s"),
+    ("_s", "s"),
+    ("_j", "J"),
+    ("_w", "W"),
+    ("_mm2", "mm2"),
+    ("_bytes", "B"),
+    ("_hz", "Hz"),
+    ("_ps", "ps"),
+)
+#: 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom.
+_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
+_T += (2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+
+
+def write_tables(
+    made: Sweep, listed: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]], folder: Path
+) -> tuple[Table, Table]:
+    """Write ``table.parquet`` and ``table.csv`` (and ``means.*`` for repeats) into `folder`; returns the rows."""
+    rows = table(made, listed, results)
+    units = {name: unit_of(name) for name in rows[0]} | _axis_units(made, listed[0])
+    _write(rows, units, folder / "table")
+    averaged = means(rows, made.spec.axes, made.spec.repeat) if made.spec.repeat else []
+    if averaged:
+        _write(averaged, units, folder / "means")
+    return rows, averaged
+
+
+def table(made: Sweep, listed: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]) -> Table:
+    """Rows of a sweep in the order of its points."""
+    spec = made.spec
+    names = list(dict.fromkeys(name for result in results for name in result if name not in ("status", "error")))
+    for metric in (*spec.objectives, *spec.constraints):
+        if names and metric not in names:
+            raise InputError(f"the runs have no result {metric!r}; {suggest(metric, names)}")
+    rows = []
+    for i, (point, result) in enumerate(zip(listed, results)):
+        status = result["status"]
+        if status == "ok" and not _feasible(spec.constraints, result):
+            status = "infeasible"
+        values = {name: result.get(name) for name in names}
+        rows.append({"point": i, **_numbers(made, point), "status": status, **values, "error": result.get("error", "")})
+    if spec.objectives:
+        best = pareto(rows, spec.objectives)
+        rows = [{**row, "pareto": row["point"] in best} for row in rows]
+    return rows
+
+
+def pareto(rows: Sequence[Mapping[str, Any]], objectives: Mapping[str, str]) -> set[int]:
+    """Points (numbers) of status ok that no other such point equals or beats in every objective and beats in one."""
+    sign = [1.0 if way == "min" else -1.0 for way in objectives.values()]
+    able = [
+        (row["point"], tuple(s * row[name] for s, name in zip(sign, objectives)))
+        for row in rows
+        if row["status"] == "ok" and all(row.get(name) is not None for name in objectives)
+    ]
+    able.sort(key=lambda entry: entry[1])
+    front: list[tuple[int, tuple[float, ...]]] = []
+    for point, costs in able:  # in order of the first objective: only earlier ones can beat a point
+        if not any(all(a <= b for a, b in zip(other, costs)) and other != costs for _, other in front):
+            front.append((point, costs))
+    return {point for point, _ in front}
+
+
+def means(rows: Sequence[Mapping[str, Any]], axes: Mapping[str, Any], repeat: Sequence[str]) -> Table:
+    """Mean of every numeric result over the repeated axes, and the half-width of its 95 % confidence interval.
+
+    Failed and infeasible points are left out; ``n`` counts those that are in.
+    """
+    kept = [path for path in axes if path not in repeat]
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[path] for path in kept), []).append(row)
+    numeric = [
+        name
+        for name in rows[0]
+        if name not in ("point", *axes)
+        and all(isinstance(row[name], (int, float, type(None))) and not isinstance(row[name], bool) for row in rows)
+    ]
+    made = []
+    for key, members in groups.items():
+        good = [row for row in members if row["status"] == "ok"]
+        entry: dict[str, Any] = {**dict(zip(kept, key)), "n": len(good)}
+        for name in numeric:
+            values = [row[name] for row in good if row[name] is not None]
+            entry[name] = statistics.fmean(values) if values else None
+            entry[f"{name}.ci95"] = _half_width(values)
+        made.append(entry)
+    return made
+
+
+def _half_width(values: Sequence[float]) -> float | None:
+    n = len(values)
+    if n < 2:
+        return None
+    t = _T[n - 2] if n - 2 < len(_T) else 1.96 + 2.4 / (n - 1)
+    return t * statistics.stdev(values) / math.sqrt(n)
+
+
+def _feasible(constraints: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    for name, bound in constraints.items():
+        value = result.get(name)
+        if value is None:
+            return False
+        if (bound.min is not None and value < bound.min) or (bound.max is not None and value > bound.max):
+            return False
+    return True
+
+
+def _numbers(made: Sweep, point: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a point as numbers in the parameter's unit where they are quantities."""
+    texts = [path for path, value in point.items() if isinstance(value, str)]
+    if not texts:
+        return dict(point)
+    cache: dict[tuple[str, str], Any] = made.numbers
+    missing = [path for path in texts if (path, point[path]) not in cache]
+    if missing:
+        try:
+            known = {row.path: row.value for row in resolve(made.run, made.spec.set, point).rows}
+        except InputError:
+            known = {}
+        for path in missing:
+            value = known.get(path, point[path])
+            cache[path, point[path]] = value if isinstance(value, (int, float, str, bool)) else point[path]
+    return {path: cache[path, value] if path in texts else value for path, value in point.items()}
+
+
+def _axis_units(made: Sweep, point: Mapping[str, Any]) -> dict[str, str]:
+    try:
+        rows = resolve(made.run, made.spec.set, point).rows
+    except InputError:
+        return {}
+    return {row.path: row.unit for row in rows if row.path in point}
+
+
+def unit_of(name: str) -> str:
+    """Unit of a result by the ending of its name; empty for pure numbers and text."""
+    head = name.partition(".")[0]
+    if head == "phases":
+        return "s"
+    if head == "bytes":
+        return "B"
+    return next((unit for suffix, unit in _SUFFIX_UNITS if name.endswith(suffix)), "")
+
+
+def _write(rows: Table, units: Mapping[str, str], stem: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrow = pa.Table.from_pylist(rows)
+    fields = [field.with_metadata({"unit": units.get(field.name.removesuffix(".ci95"), "")}) for field in arrow.schema]
+    with replaced(stem.with_suffix(".parquet")) as partial:
+        pq.write_table(arrow.cast(pa.schema(fields)), partial)
+    with replaced(stem.with_suffix(".csv")) as partial:
+        partial.write_text(to_csv(rows), encoding="utf-8")

@@ -1,0 +1,78 @@
+"""``archsim sweep`` and ``archsim search``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from archsim.cli import print_json
+
+FILE = typer.Argument(metavar="SWEEP.yaml", help="A sweep file, or the name of one (archsim list sweeps).")
+WORKERS = typer.Option("-j", "--workers", min=1, max=4096, help="Worker processes.")
+OUT = typer.Option("-o", "--output", metavar="DIR", help="Folder; a sweep in it goes on where it stopped.")
+DASK = typer.Option("--dask", metavar="ADDRESS", help="Run on a dask cluster; 'local' starts one on this machine.")
+
+
+def sweep(
+    file: Annotated[str, FILE],
+    workers: Annotated[int, WORKERS] = 1,
+    dask: Annotated[str | None, DASK] = None,
+    output: Annotated[Path | None, OUT] = None,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Say points, time and disk, and run nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+) -> None:
+    """Run every point of a sweep and write one table; a killed sweep goes on where it stopped."""
+    from archsim.report import terminal
+    from archsim.sweep.runner import estimate as forecast
+    from archsim.sweep.runner import sweep as run_sweep
+
+    if estimate:
+        document = forecast(file, workers=workers)
+        if as_json:
+            print_json(document)
+        else:
+            terminal.show_rows([{"what": key, "value": value} for key, value in document.items()])
+        return
+    result = run_sweep(file, output=output, workers=workers, dask=dask, progress=terminal.progress())
+    _show(result, as_json)
+
+
+def search(
+    file: Annotated[str, FILE],
+    trials: Annotated[int, typer.Option(min=1, max=1_000_000, help="Trials in all, those of earlier calls included.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sampler.")] = 0,
+    output: Annotated[Path | None, OUT] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+) -> None:
+    """Search the axes of a sweep for its objectives, within its constraints."""
+    from archsim.report import terminal
+    from archsim.sweep.search import search as run_search
+
+    result = run_search(file, trials=trials, seed=seed, output=output, progress=terminal.progress())
+    _show(result, as_json)
+
+
+def _show(result: Any, as_json: bool) -> None:
+    from archsim.report import terminal
+
+    counts = {"ran": result.ran, "reused": result.reused, "failed": result.failed}
+    if as_json:
+        print_json({"folder": str(result.folder), **counts, "rows": result.rows, "means": result.means})
+        return
+    front = [row for row in result.rows if row.get("pareto")]
+    shown = front or result.means or result.rows
+    axes = [name for name in result.rows[0] if "." in name and not name.startswith(("phases.", "units.", "bytes."))]
+    keys = (*axes, "status", "decode_tokens_per_s", "energy_per_token_j", "request_latency_s", "n")
+    rows = [{key: row[key] for key in keys if key in row} for row in shown[:40]]
+    terminal.show_rows(rows, title="Pareto front" if front else "")
+    more = f"; {len(shown) - 40} more rows in the table" if len(shown) > 40 else ""
+    text = ", ".join(f"{count} {what}" for what, count in counts.items())
+    terminal.show_rows([{"table": str(result.folder / "table.parquet"), "points": text + more}])
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(sweep)
+    app.command()(search)
