@@ -60,7 +60,9 @@ def _streams() -> list[dict[str, str]]:
         for task in known.tasks if target not in known.diffusion else ():
             cell = cells.get(task) or cells.get(ANY_TASK)
             if cell is not None:
-                found.append({"name": f"synthetic:{target}+{draft}:{task}", "what": f"{cell.level.value:.3g}: {cell.level.source}"})
+                level = cell.level
+                what = f"{level.value:.3g}: {level.source}"
+                found.append({"name": f"synthetic:{target}+{draft}:{task}", "what": what})
     return found
 
 

@@ -51,9 +51,7 @@ def table() -> Table:
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
     tasks = {name: (int(cell["prompt_tokens"]), cell["source"]) for name, cell in data["tasks"].items()}
     pairs = {
-        (pair["target"], pair["draft"]): {
-            task: _cell(cell) for task, cell in pair["tasks"].items()
-        }
+        (pair["target"], pair["draft"]): {task: _cell(cell) for task, cell in pair["tasks"].items()}
         for pair in data["pairs"]
     }
     tails = {(pair["target"], pair["draft"]): pair["tail"] for pair in data["pairs"] if "tail" in pair}

@@ -205,9 +205,7 @@ class Job:
         """Emit the passes of :meth:`passes` for the current position, one after the other."""
         return self.emit_passes(self.passes(role, phase, rows=rows, steps=steps), after=after)
 
-    def emit_passes(
-        self, passes: Sequence[Pass], *, after: Any = None, label: str = "", priority: int = 0
-    ) -> Handle:
+    def emit_passes(self, passes: Sequence[Pass], *, after: Any = None, label: str = "", priority: int = 0) -> Handle:
         """Emit passes of one role as one block; rows that the runtime adds (maps) run before it.
 
         Parameters
