@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim.report.cautions import cautions
+from archsim.report.cycles import cycles
 from archsim.report.figures import KINDS, figure
 from archsim.report.null import null_model
 from archsim.report.owner import sentence
@@ -17,7 +18,6 @@ from archsim.trace import Trace
 _TITLES = {
     "requests": "Requests",
     "acceptance": "Acceptance of drafted tokens",
-    "cycles": "Speculative cycles: predicted and met",
     "inter_token": "Time between tokens",
     "latency": "Latency by phase and unit",
     "units": "Units",
@@ -31,8 +31,9 @@ _TITLES = {
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
-    if not tables[_TITLES["cycles"]]:
-        del tables[_TITLES["cycles"]]
+    speculated = cycles(trace)
+    if speculated:
+        tables["Speculative cycles: what the policy's tables predicted, and what was met"] = speculated
     tables["Null model (bytes / bandwidth + operations / peak), per step"] = [null_model(trace)]
     return {
         "title": title,

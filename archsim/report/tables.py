@@ -13,7 +13,7 @@ from typing import Any
 
 from archsim.config.regular import replaced, what_is
 from archsim.report.area import area_mm2
-from archsim.report.cycles import cycles, inter_token
+from archsim.report.cycles import inter_token
 from archsim.report.energy import energy
 from archsim.report.latency import latency
 from archsim.report.owner import owner
@@ -113,7 +113,6 @@ TABLES: Mapping[str, Callable[[Trace], Table]] = {
     "summary": _summary,
     "requests": requests,
     "acceptance": _acceptance,
-    "cycles": cycles,
     "inter_token": lambda trace: [inter_token(trace)],
     "latency": latency,
     "units": _units,
