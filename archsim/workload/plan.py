@@ -32,7 +32,8 @@ class Placement:
     an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer
     buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
     from the job's DRAM budget). `shares` names the role whose weights this one computes with (the same model on other
-    devices); they are not stored twice.
+    devices); they are not stored twice. With `uncached_logits` the CPU reads logits that another device wrote past its
+    caches.
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -43,6 +44,7 @@ class Placement:
     ring: int = 6
     pinned: int = 0
     shares: str = ""
+    uncached_logits: bool = False
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -345,7 +347,8 @@ class Planner:
         head = layer < 0 and name.startswith("head.")
         phase = role if role in _OWN_PHASE else "projection" if head else "compute"
         device = self.device(role, kind, head, asked.batched)
-        if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
+        apart = self.placements[role].uncached_logits and kind == OpKind.SAMPLE
+        if apart and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
         return self.ops.lower(device, role, phase, name, ops)
 

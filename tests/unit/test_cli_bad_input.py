@@ -190,7 +190,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "option beside a file, schedule": (
         ["run", "demo_flash_ar", "--schedule", "3"],
-        "--schedule: unknown schedule '3'; known: chain_sd, flash_ar, resident_ar",
+        "--schedule: unknown schedule '3'; known: ahasd, chain_sd, edgellm, flash_ar, gpu_sd, lever, npu_sd, opt_tree, pim_ar, pim_sync, resident_ar, specinfer",
     ),
     "draft of a draft": (
         [*swapped("--schedule", "chain_sd"), "--set", "job.draft=eagle3-eagle3-qwen3-8b"],

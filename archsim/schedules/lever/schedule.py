@@ -111,7 +111,9 @@ class Lever(Schedule):
         on = ("cpu",) if self.projection == "cpu_on_demand" else ("npu", "gpu", "cpu")
         head_in: Literal["dram", "flash"] = "flash" if self.projection == "npu_eager" else "dram"
         return {
-            "target": Placement(layers_in="flash", head_in=head_in, head_on=on, ring=self.ring),
+            "target": Placement(
+                layers_in="flash", head_in=head_in, head_on=on, ring=self.ring, uncached_logits=True
+            ),
             "draft": Placement(
                 layers_on=("cpu",), batch_on=() if self.drafting == "cpu" else ("npu", "gpu", "cpu")
             ),
