@@ -15,6 +15,7 @@ from typing import Literal
 import networkx as nx
 import numpy as np
 
+from archsim.config import InputError
 from archsim.device import MAX_POOLS, MAX_STORES, Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block
 from archsim.system import System
@@ -350,7 +351,23 @@ class Planner:
         apart = self.placements[role].uncached_logits and kind == OpKind.SAMPLE
         if apart and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
+        if kind == OpKind.PROJECTION and head:
+            return self._project(device, asked, phase, name, ops)
         return self.ops.lower(device, role, phase, name, ops)
+
+    def _project(self, first: Device, asked: Pass, phase: str, name: str, ops: Ops) -> Lowered:
+        """Projection on the first device of the placement whose kernels take one of that size."""
+        kind, refused = OpKind.PROJECTION, None
+        others = [self.system.devices.get(other) for other in self.placements[asked.role].head_on]
+        for device in dict.fromkeys((first, *others)):
+            if device is None or kind not in device.ops:
+                continue
+            try:
+                return self.ops.lower(device, asked.role, phase, name, ops)
+            except InputError as error:
+                refused = refused or error
+        assert refused is not None  # the first device was tried
+        raise refused
 
     def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
         """Device that runs operators of `kind` for a role, by its placement; look-ups and sampling are the host's."""

@@ -355,10 +355,10 @@ class Decoding:
         """Score the tree at the exit and decide; returns the nodes that stay, None for all."""
         job, knobs, run = self.job, self.knobs, self.run
 
-        def scores(path: Any) -> np.ndarray:
+        def scores(path: Any, found: Any) -> np.ndarray:
             return job.stream.exit_scores(
                 job.request, job.position, path, knobs.candidates,
-                gain=knobs.predictor_gain, noise=knobs.predictor_noise,
+                gain=knobs.predictor_gain, noise=knobs.predictor_noise, found=found,
             )  # fmt: skip
 
         score, scored = edge_scores(tree, scores, self.rules)
