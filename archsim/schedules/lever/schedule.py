@@ -192,7 +192,7 @@ class Decoding:
             for leaves in SEEDED_LEAVES:
                 if leaves <= max(shape, SEEDED_LEAVES[0]):
                     self.table.seed(shape, leaves, whole + leaves * leaf_ps)
-        if run.exit_layer < layers:
+        if run.exit_layer < layers and self.knobs.ask_table:
             self.above = {s: estimate(tree_pass(job, s, run.exit_layer, layers)) for s in run.upper_shapes}
 
     def _leaf_ps(self) -> float:
