@@ -20,6 +20,20 @@ LEAST = 256
 
 
 @njit(cache=True)
+def part_of(amount, total):
+    """``amount / total`` in 2**-20, rounded down and at most 1."""
+    if total < 1 << 42:
+        return (amount << 20) // total
+    return min(amount // (total >> 20), 1 << 20)
+
+
+@njit(cache=True)
+def scaled(count, part):
+    """``count * part / 2**20`` rounded down, for counts up to 2**62."""
+    return (count >> 20) * part + ((count & ((1 << 20) - 1)) * part >> 20)
+
+
+@njit(cache=True)
 def is_roofline(base_ps, t1, t43, t2, t4):
     """Whether the longer of one duration and the time of all bytes gives all four durations, to a thousandth."""
     third, half, quarter = max(t1, base_ps * 4 // 3), max(t1, base_ps * 2), max(t1, base_ps * 4)
@@ -54,7 +68,7 @@ def segments(total_bytes, base_ps, t1, t43, t2, t4, phase_bytes, phase_ps):
         if slope < max(base_ps // LEAST, 1) or spent + duration > t1:
             carried = slope
             continue
-        nbytes = min(total_bytes // base_ps * slope + total_bytes % base_ps * slope // base_ps, total_bytes - moved)
+        nbytes = min(scaled(total_bytes, part_of(slope, base_ps)), total_bytes - moved)
         if nbytes <= 0:
             carried = slope
             continue
@@ -86,7 +100,7 @@ def spread(phases, phase_bytes, phase_ps, parts, out_bytes, out_ps, out_share, f
             out_bytes[row] = phase_bytes[p] * (part + 1) // parts - phase_bytes[p] * part // parts
             out_ps[row] = phase_ps[p] * (part + 1) // parts - phase_ps[p] * part // parts
             done += out_ps[row]
-            out_share[row] = (done << 20) // total if total < 1 << 42 else min(done // (total >> 20), 1 << 20)
+            out_share[row] = part_of(done, total)
             row += 1
     out_share[row - 1] = 1 << 20
     return row
@@ -98,9 +112,3 @@ def share_counts(counts, i, before, after, out, row):
     for a in range(counts.shape[1]):
         count = counts[i, a]
         out[row, a] = scaled(count, after) - scaled(count, before)
-
-
-@njit(cache=True)
-def scaled(count, part):
-    """``count * part / 2**20`` rounded down, for counts up to 2**62."""
-    return (count >> 20) * part + ((count & ((1 << 20) - 1)) * part >> 20)
