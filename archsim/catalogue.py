@@ -73,9 +73,8 @@ def _streams() -> list[dict[str, str]]:
             cell = cells.get(task) or cells.get(ANY_TASK)
             if cell is not None:
                 level = cell.level
-                found.append(
-                    {"name": f"synthetic:{target}+{draft}:{task}", "what": f"{level.value:.3g}: {level.source}"}
-                )
+                what = f"{level.value:.3g}: {level.source}"
+                found.append({"name": f"synthetic:{target}+{draft}:{task}", "what": what})
     for model, presets in denoise_table().levels.items():
         for task, level in presets[DEFAULT_PRESET].items():
             found.append({"name": f"synthetic:{model}:{task}", "what": f"level {level.value:.3g}: {level.source}"})

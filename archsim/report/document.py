@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim.report.cautions import cautions
+from archsim.report.cycles import cycles
 from archsim.report.figures import figure, kinds_of
 from archsim.report.heat import heat, is_thermal
 from archsim.report.null import null_model
@@ -20,7 +21,6 @@ from archsim.units import PS_PER_S
 _TITLES = {
     "requests": "Requests",
     "acceptance": "Acceptance of drafted tokens",
-    "cycles": "Speculative cycles: predicted and met",
     "inter_token": "Time between tokens",
     "ahead": "Drafting ahead of verification",
     "latency": "Latency by phase and unit",
@@ -40,11 +40,14 @@ _TITLES = {
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
-    for optional in ("window", "cycles", "ahead"):  # not every machine or schedule has them
+    for optional in ("window", "ahead"):  # not every machine or schedule has them
         if not tables[_TITLES[optional]]:
             del tables[_TITLES[optional]]
     if is_thermal(trace):
         tables["Heat over time"] = heat(trace, max(10 * PS_PER_S, -(-trace.duration_ps // 60)))
+    speculated = cycles(trace)
+    if speculated:
+        tables["Speculative cycles: what the policy's tables predicted, and what was met"] = speculated
     tables["Null model (bytes / bandwidth + operations / peak), per step"] = [null_model(trace)]
     return {
         "title": title,

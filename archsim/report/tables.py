@@ -14,7 +14,7 @@ from typing import Any
 from archsim.config.regular import replaced, what_is
 from archsim.report.ahead import ahead
 from archsim.report.area import area_mm2
-from archsim.report.cycles import cycles, inter_token
+from archsim.report.cycles import inter_token
 from archsim.report.energy import PJ_PER_J, PJ_PER_MW_PS, by_token, energy, static_mw
 from archsim.report.latency import latency
 from archsim.report.owner import owner
@@ -144,7 +144,6 @@ TABLES: Mapping[str, Callable[[Trace], Table]] = {
     "summary": _summary,
     "requests": requests,
     "acceptance": _acceptance,
-    "cycles": cycles,
     "inter_token": lambda trace: [inter_token(trace)],
     "ahead": ahead,
     "latency": latency,

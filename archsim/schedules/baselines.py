@@ -95,7 +95,13 @@ class ChainSd(Schedule):
     def placements(self) -> Mapping[str, Placement]:
         """Target streamed with its projection, all rows projected on the NPU; draft in DRAM on the CPU."""
         return {
-            "target": Placement(layers_in="flash", head_in="flash", head_on=("npu", "gpu", "cpu"), ring=self.ring),
+            "target": Placement(
+                layers_in="flash",
+                head_in="flash",
+                head_on=("npu", "gpu", "cpu"),
+                ring=self.ring,
+                uncached_logits=True,
+            ),
             "draft": Placement(layers_on=("cpu",)),
         }
 

@@ -91,17 +91,26 @@ class ExitStream(RecordedStream):
         return Candidates(self._probs[i], self._rank[i], self._entropy[i], True, True, "recorded")
 
     def exit_scores(
-        self, request: int, pos: int, path: Sequence[int], k: int, *, gain: float, noise: float
+        self,
+        request: int,
+        pos: int,
+        path: Sequence[int],
+        k: int,
+        *,
+        gain: float,
+        noise: float,
+        found: Candidates | None = None,
     ) -> np.ndarray:
         """Log probabilities that the next deeper recorded exit gives the draft's candidates.
 
         A candidate that is not among that exit's own shares what they leave equally. Off the accepted path, and where
         no deeper exit was recorded, the scores are generated.
         """
-        found = self.candidates(request, pos, path)
+        if found is None:
+            found = self.candidates(request, pos, path)
         deeper = [e for e, layer in enumerate(self._records.layers) if layer > self.layer]
         if not found.on_path or not found.expandable or not deeper:
-            return super().exit_scores(request, pos, path, k, gain=gain, noise=noise)
+            return super().exit_scores(request, pos, path, k, gain=gain, noise=noise, found=found)
         row, records = self._row(request, pos + len(path)), self._records
         above = min(deeper, key=lambda e: records.layers[e])
         own = dict(zip(records.candidate[row, above].tolist(), records.prob[row, above].tolist()))

@@ -209,7 +209,15 @@ class DecisionStream(ABC):
         return self.draws.noise(request, pos, len(path), path_key(path), n)
 
     def exit_scores(
-        self, request: int, pos: int, path: Sequence[int], k: int, *, gain: float, noise: float
+        self,
+        request: int,
+        pos: int,
+        path: Sequence[int],
+        k: int,
+        *,
+        gain: float,
+        noise: float,
+        found: Candidates | None = None,
     ) -> np.ndarray:
         """Scores that a predictor at an intermediate layer of the target gives the first `k` candidates of a node.
 
@@ -220,12 +228,15 @@ class DecisionStream(ABC):
         ----------
         gain, noise : float
             Quality of the generated predictor, nats: what it knows beyond the draft, and its scatter.
+        found : Candidates, optional
+            The node's candidates, where the caller has them already.
 
         Returns
         -------
         ndarray, float64 [k or fewer]
         """
-        found = self.candidates(request, pos, path)
+        if found is None:
+            found = self.candidates(request, pos, path)
         probs = found.probs[:k]
         scores = np.log(np.maximum(probs, _LEAST_PROB)) + noise * self.score_noise(request, pos, path, len(probs))
         if 0 < found.target_rank <= len(scores):

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import networkx as nx
 import numpy as np
 
+from archsim.config import InputError
 from archsim.device import MAX_POOLS, MAX_STORES, Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block
 from archsim.system import System
@@ -33,7 +34,8 @@ class Placement:
     buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
     from the job's DRAM budget). `beside` are devices that take a share of the columns of every product
     (:attr:`Pass.beside`) and run it at the same time. `shares` names the role whose weights this one computes with (the
-    same model on other devices); they are not stored twice.
+    same model on other devices); they are not stored twice. With `uncached_logits` the CPU reads logits that another
+    device wrote past its caches.
     """
 
     layers_in: Literal["dram", "flash"] = "dram"
@@ -45,6 +47,7 @@ class Placement:
     pinned: int = 0
     beside: tuple[str, ...] = ()
     shares: str = ""
+    uncached_logits: bool = False
 
     def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
         """Placement under a DRAM budget: the first layers are pinned.
@@ -509,9 +512,26 @@ class Planner:
         head = layer < 0 and name.startswith("head.")
         phase = role if role in OWN_PHASE else "projection" if head else "compute"
         device = self.device(role, kind, head, asked.batched)
-        if kind == OpKind.SAMPLE and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
+        apart = self.placements[role].uncached_logits and kind == OpKind.SAMPLE
+        if apart and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
+        if kind == OpKind.PROJECTION and head:
+            return self._project(device, asked, phase, name, ops)
         return self.ops.lower(device, role, phase, name, ops)
+
+    def _project(self, first: Device, asked: Pass, phase: str, name: str, ops: Ops) -> Lowered:
+        """Projection on the first device of the placement whose kernels take one of that size."""
+        kind, refused = OpKind.PROJECTION, None
+        others = [self.system.devices.get(other) for other in self.placements[asked.role].head_on]
+        for device in dict.fromkeys((first, *others)):
+            if device is None or kind not in device.ops:
+                continue
+            try:
+                return self.ops.lower(device, asked.role, phase, name, ops)
+            except InputError as error:
+                refused = refused or error
+        assert refused is not None  # the first device was tried
+        raise refused
 
     def _divided(self, asked: Pass, name: str, ops: Ops, layer: int) -> tuple[Lowered, int]:
         """Rows of an operator, a product's in two branches if it is shared; and where the second one begins (or 0)."""

@@ -72,8 +72,9 @@ def test_without_safeguards_more_is_pruned_and_more_is_lost():
 
 
 def test_projection_on_demand_beats_eager_and_the_cpu_beats_the_npu():
+    sets = ("schedule.pruning=false", "model.target.quant.head=Q6_K")
     exposed = [
-        exposed_projection_s(simulate("lever", f"schedule.projection={mode}", "schedule.pruning=false").trace)
+        exposed_projection_s(simulate("lever", f"schedule.projection={mode}", *sets).trace)
         for mode in ("npu_eager", "npu_on_demand", "cpu_on_demand")
     ]
     assert exposed == sorted(exposed, reverse=True)

@@ -10,7 +10,7 @@ REQUESTS, POSITIONS = 400, 128
 
 
 def sample(**context):
-    stream = open_stream("synthetic:llama-3.1-8b:mbpp", 11, **context)
+    stream = open_stream("synthetic:llama-3.1-8b:mbpp", 11, **{"tail": "recorded", **context})
     rows = [[stream.position(r, p) for p in range(POSITIONS)] for r in range(REQUESTS)]
     rank = np.array([[p.rank for p in row] for row in rows])
     probs = np.array([[p.probs for p in row] for row in rows])

@@ -184,8 +184,8 @@ def test_shadows_take_their_share_of_the_normalised_score():
     tree.found[ROOT] = found(1)
     tree.insert(Choice(0.6, ROOT, 1))
     raw = np.log(PROBS)
-    with_shadows, scored = edge_scores(tree, lambda path: raw, rules())
-    without, fewer = edge_scores(tree, lambda path: raw, rules(shadows=False))
+    with_shadows, scored = edge_scores(tree, lambda path, here: raw, rules())
+    without, fewer = edge_scores(tree, lambda path, here: raw, rules(shadows=False))
     assert with_shadows[1] == pytest.approx(0.6 / PROBS.sum())
     assert without[1] == 1.0
     assert (scored, fewer) == (4, 1)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from archsim.schedules.lever.tree import ROOT, TokenTree
+from archsim.streams.interface import Candidates
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,14 @@ class PruneRules:
 
 
 def edge_scores(
-    tree: TokenTree, scores: Callable[[Sequence[int]], np.ndarray], rules: PruneRules
+    tree: TokenTree, scores: Callable[[Sequence[int], Candidates], np.ndarray], rules: PruneRules
 ) -> tuple[dict[int, float], int]:
     """Normalised score of every node but the root, and the number of candidates that were scored.
 
     Parameters
     ----------
     scores : callable
-        Predictor: the path of an expanded node -> scores (log probabilities) of its candidates by rank.
+        Predictor: path and candidates of an expanded node -> scores (log probabilities) of its candidates by rank.
     """
     found: dict[int, float] = {}
     scored = 0
@@ -48,7 +49,9 @@ def edge_scores(
         kids = tree.children[node]
         if not kids:
             continue
-        raw = scores(tree.path(node)) / rules.tau
+        here = tree.found[node]
+        assert here is not None  # it has children, so it was expanded
+        raw = scores(tree.path(node), here) / rules.tau
         ranks = range(1, len(raw) + 1) if rules.shadows else [tree.rank[kid] for kid in kids]
         scored += len(ranks)
         top = max(raw[rank - 1] for rank in ranks)

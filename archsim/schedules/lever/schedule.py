@@ -111,7 +111,9 @@ class Lever(Schedule):
         on = ("cpu",) if self.projection == "cpu_on_demand" else ("npu", "gpu", "cpu")
         head_in: Literal["dram", "flash"] = "flash" if self.projection == "npu_eager" else "dram"
         return {
-            "target": Placement(layers_in="flash", head_in=head_in, head_on=on, ring=self.ring),
+            "target": Placement(
+                layers_in="flash", head_in=head_in, head_on=on, ring=self.ring, uncached_logits=True
+            ),
             "draft": Placement(
                 layers_on=("cpu",), batch_on=() if self.drafting == "cpu" else ("npu", "gpu", "cpu")
             ),
@@ -188,9 +190,9 @@ class Decoding:
         for shape in run.lower_shapes:
             whole = estimate(tree_pass(job, shape, 0, layers, projected=shape * eager))
             for leaves in SEEDED_LEAVES:
-                if leaves <= shape:
+                if leaves <= max(shape, SEEDED_LEAVES[0]):
                     self.table.seed(shape, leaves, whole + leaves * leaf_ps)
-        if run.exit_layer < layers:
+        if run.exit_layer < layers and self.knobs.ask_table:
             self.above = {s: estimate(tree_pass(job, s, run.exit_layer, layers)) for s in run.upper_shapes}
 
     def _leaf_ps(self) -> float:
@@ -353,10 +355,10 @@ class Decoding:
         """Score the tree at the exit and decide; returns the nodes that stay, None for all."""
         job, knobs, run = self.job, self.knobs, self.run
 
-        def scores(path: Any) -> np.ndarray:
+        def scores(path: Any, found: Any) -> np.ndarray:
             return job.stream.exit_scores(
                 job.request, job.position, path, knobs.candidates,
-                gain=knobs.predictor_gain, noise=knobs.predictor_noise,
+                gain=knobs.predictor_gain, noise=knobs.predictor_noise, found=found,
             )  # fmt: skip
 
         score, scored = edge_scores(tree, scores, self.rules)
