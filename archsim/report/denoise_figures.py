@@ -97,8 +97,8 @@ def masks(rows: Rows) -> Figure:
                 axes.plot(range(len(steps)), values, label=what, **style.line(i))
             axes.set_title({"runtime": "one token a step", "block": "threshold 0.9", "all": "llada.cpp"}[name])
             axes.set_xlabel("step of the request")
-            axes.set_ylim(bottom=0)
             axes.grid(axis="y")
+        panels[0].set_ylim(bottom=0)  # shared, so last: it ends the scaling by the data
         panels[0].set_ylabel("rows")
         style.legend_below(figure, panels[0], 4)
     return figure
@@ -108,12 +108,12 @@ def tail(rows: Rows) -> Figure:
     """Tail steps: rows on the NPU, rows of them without a token, and utilisation."""
     names = ["block", "sliding", "lookahead", "all"]
     with style.house():
-        figure, (left, middle, right) = style.blank(2.2, columns=3)
+        figure, (left, middle, right) = style.blank(2.4, columns=3)
         for i, what in enumerate(("rows", "active")):
             values = [_value(rows, f"tail.{name}.{what}") for name in names]
             _bars(left, names, values, i, what, shift=(i - 0.5) * 0.36, height=0.34)
         left.set_xlabel("rows of a tail step")
-        left.legend(loc="lower right")
+        style.legend_below(figure, left, 2)
         _bars(middle, names, [100 * _value(rows, f"tail.{name}.share") for name in names], 2, "share")
         middle.set_xlabel("tail steps (%)")
         _bars(right, names, [100 * _value(rows, f"tail.{name}.utilisation") for name in names], 3, "utilisation")

@@ -40,6 +40,9 @@ def range_rows() -> Iterator[Row]:
     yield _reported("range.dream", "x", found["dream"], "Dream-7B on its GSM8K level")
     llada = {key: value for key, value in found.items() if key != "dream"}
     top, bottom = max(llada, key=llada.__getitem__), min(llada, key=llada.__getitem__)
+    system, _, tokens = top.rpartition(".")
+    careful = _speedup(TASKS["gsm8k"], system, int(tokens), sets=("schedule.visible=0.75",))
+    yield _reported("range.top_visible_0.75", "x", careful, f"{top}, tokens visible from 0.75 on instead of 0.7")
     yield Row(
         "range.top",
         ABSTRACT,
@@ -47,9 +50,10 @@ def range_rows() -> Iterator[Row]:
         42.0,
         llada[top],
         kind="reported",
-        verdict="follows",
+        verdict="follows" if abs(llada[top] / 42.0 - 1) <= 0.15 else "follows_if",
         tolerance=0.15,
-        why=f"largest of machines, lengths and data sets: {top}; made by a data set that commits many tokens per step",
+        why=f"largest of machines, lengths and data sets: {top}; made by a data set that commits many tokens per step, and "
+        "by the thresholds, which are those of a public prototype; the paper's are not known",
     )
     yield Row(
         "range.bottom",
@@ -65,10 +69,10 @@ def range_rows() -> Iterator[Row]:
     )
 
 
-def _speedup(stream: str, system: str, tokens: int, target: str = "llada-8b") -> float:
+def _speedup(stream: str, system: str, tokens: int, target: str = "llada-8b", sets: tuple[str, ...] = ()) -> float:
     both = {"system": system, "tokens": tokens, "stream": stream, "target": target}
     baseline = BENCH(PREFIX_KV.but(**both))
-    return baseline.latency_s / BENCH(ALL.but(prompts=PROMPTS, **both)).latency_s
+    return baseline.latency_s / BENCH(ALL.but(*sets, prompts=PROMPTS, **both)).latency_s
 
 
 def _reported(name: str, unit: str, value: float, why: str, source: str = SUMMARY) -> Row:
