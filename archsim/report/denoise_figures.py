@@ -139,7 +139,7 @@ def platforms(rows: Rows) -> Figure:
     """Speed-up over the CPU with a prefix cache, by machine and output length, and by data set."""
     keys = [key.rsplit(".", 1) for key in _names(rows, "range.") if key.count(".") == 1]
     systems, lengths = (list(dict.fromkeys(part)) for part in zip(*keys))
-    tasks = [key for key in _names(rows, "range.") if "." not in key and key not in ("top", "bottom")]
+    tasks = [key for key in _names(rows, "range.") if "." not in key and key not in ("top", "bottom", "careful")]
     with style.house():
         figure, (left, right) = style.blank(2.6, columns=2)
         for i, system in enumerate(systems):
