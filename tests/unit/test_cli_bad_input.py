@@ -272,7 +272,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     ),
     "show unknown name": (
         ["show", "system", "oneplus"],
-        "no system 'oneplus' in {configs}/systems; did you mean 'oneplus_12'?",
+        "no system 'oneplus' in {configs}/systems; did you mean 'oneplus_15'?",
     ),
     "check missing": (["check", "nope.yaml"], "nope.yaml: no such file"),
     "import missing": (
