@@ -176,7 +176,8 @@ def pays(rows: Rows) -> Figure:
             image = axes.imshow(grid, cmap="RdBu", vmin=0.7, vmax=1.3, aspect="auto", origin="lower")
             for i, line in enumerate(grid):
                 for j, value in enumerate(line):
-                    axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=7)
+                    ink = "white" if abs(value - 1) > 0.2 else "black"
+                    axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=7, color=ink)
             axes.set_xticks(range(len(xs)), xs)
             axes.set_yticks(range(len(ys)), ys)
             axes.set_xlabel(xlabel)
@@ -210,10 +211,11 @@ def sweeps(rows: Rows) -> Figure:
         ("window", "address window (GB)"),
         ("block", "block and window"),
         ("hmx", "HMX rate (x)"),
-        ("bandwidth", "DMA and CPU streams (x)"),
+        ("bandwidth", "DMA and CPU reads (x)"),
     )
     with style.house():
-        figure, panels = style.blank(2.5, columns=4)
+        figure, grid = style.blank(4.6, rows=2, columns=2)
+        panels = grid.ravel()
         for axes, (name, xlabel) in zip(panels, axes_of):
             series: dict[str, list[tuple[float, float]]] = {}
             for key in _names(rows, f"sweep.{name}."):
@@ -221,11 +223,11 @@ def sweeps(rows: Rows) -> Figure:
                 series.setdefault(label, []).append((x, _value(rows, f"sweep.{name}.{key}")))
             for i, (label, points) in enumerate(series.items()):
                 axes.plot(*zip(*points), marker="o", markersize=2.5, label=label, **style.line(i))
-            axes.set_yscale("log")
+            axes.set_ylim(bottom=0)
             axes.set_xlabel(xlabel)
+            axes.set_ylabel("s per request")
             axes.grid(axis="y")
-            axes.legend(fontsize=5.5)
-        panels[0].set_ylabel("s per request")
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
