@@ -105,6 +105,8 @@ class Planned(NamedTuple):
 #: Rows of a block and the values that some of its columns have there.
 Patch = tuple[np.ndarray, Mapping[str, np.ndarray]]
 
+#: As integers: members of an enumeration are slow to look up in a loop over operators.
+_PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
 _SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
 COPIED = (*_SCALARS, "pool", "coef")
 
@@ -285,14 +287,15 @@ class Planner:
         rows, places, attention, lowered = _Rows(), {}, [], {}
         reads = dict.fromkeys(range(max(place.pinned, asked.first), last)) if place.layers_in == "flash" else {}
         head_bytes = _shares(model.head_bytes, model.layer_bytes) if tail and place.head_in == "flash" else []
+        nodes, kinds = graph.nodes, ops.kind.tolist()
         for i, name in enumerate(names):
-            layer = graph.nodes[name]["layer"]
+            layer, kind = nodes[name]["layer"], kinds[i]
             if reads.get(layer, ()) is None:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
-            if ops.kind[i] == OpKind.PROJECTION and head_bytes:
+            if kind == _PROJECTION and head_bytes:
                 places[name] = self._streamed_head(rows, asked.role, name, _pick(ops, i), head_bytes)
                 continue
-            if ops.kind[i] == OpKind.ATTENTION and asked.spilled:
+            if kind == _ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
                 inputs = [places[node][1] for node in graph.predecessors(f"layer{layer}.attn.norm")]
                 rows.edges += [(row, read[0]) for row in inputs]
@@ -301,7 +304,7 @@ class Planner:
             if own not in lowered:  # layers are equal: each operator is lowered for the first of them
                 lowered[own] = self._lower(asked.role, own, _pick(ops, i), layer)
             places[name] = rows.add(lowered[own])
-            if ops.kind[i] == OpKind.ATTENTION:
+            if kind == _ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
         rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
         for layer, read in reads.items():
