@@ -97,8 +97,8 @@ def masks(rows: Rows) -> Figure:
                 axes.plot(range(len(steps)), values, label=what, **style.line(i))
             axes.set_title({"runtime": "one token a step", "block": "threshold 0.9", "all": "llada.cpp"}[name])
             axes.set_xlabel("step of the request")
-            axes.set_ylim(bottom=0)
             axes.grid(axis="y")
+        panels[0].set_ylim(bottom=0)  # shared, so last: it ends the scaling by the data
         panels[0].set_ylabel("rows")
         style.legend_below(figure, panels[0], 4)
     return figure
@@ -108,12 +108,12 @@ def tail(rows: Rows) -> Figure:
     """Tail steps: rows on the NPU, rows of them without a token, and utilisation."""
     names = ["block", "sliding", "lookahead", "all"]
     with style.house():
-        figure, (left, middle, right) = style.blank(2.2, columns=3)
+        figure, (left, middle, right) = style.blank(2.4, columns=3)
         for i, what in enumerate(("rows", "active")):
             values = [_value(rows, f"tail.{name}.{what}") for name in names]
             _bars(left, names, values, i, what, shift=(i - 0.5) * 0.36, height=0.34)
         left.set_xlabel("rows of a tail step")
-        left.legend(loc="lower right")
+        style.legend_below(figure, left, 2)
         _bars(middle, names, [100 * _value(rows, f"tail.{name}.share") for name in names], 2, "share")
         middle.set_xlabel("tail steps (%)")
         _bars(right, names, [100 * _value(rows, f"tail.{name}.utilisation") for name in names], 3, "utilisation")
@@ -139,7 +139,7 @@ def platforms(rows: Rows) -> Figure:
     """Speed-up over the CPU with a prefix cache, by machine and output length, and by data set."""
     keys = [key.rsplit(".", 1) for key in _names(rows, "range.") if key.count(".") == 1]
     systems, lengths = (list(dict.fromkeys(part)) for part in zip(*keys))
-    tasks = [key for key in _names(rows, "range.") if "." not in key and key not in ("top", "bottom")]
+    tasks = [key for key in _names(rows, "range.") if "." not in key and key not in ("top", "bottom", "careful")]
     with style.house():
         figure, (left, right) = style.blank(2.6, columns=2)
         for i, system in enumerate(systems):
@@ -176,7 +176,8 @@ def pays(rows: Rows) -> Figure:
             image = axes.imshow(grid, cmap="RdBu", vmin=0.7, vmax=1.3, aspect="auto", origin="lower")
             for i, line in enumerate(grid):
                 for j, value in enumerate(line):
-                    axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=7)
+                    ink = "white" if abs(value - 1) > 0.2 else "black"
+                    axes.text(j, i, f"{value:.3f}", ha="center", va="center", fontsize=7, color=ink)
             axes.set_xticks(range(len(xs)), xs)
             axes.set_yticks(range(len(ys)), ys)
             axes.set_xlabel(xlabel)
@@ -210,10 +211,11 @@ def sweeps(rows: Rows) -> Figure:
         ("window", "address window (GB)"),
         ("block", "block and window"),
         ("hmx", "HMX rate (x)"),
-        ("bandwidth", "DMA and CPU streams (x)"),
+        ("bandwidth", "DMA and CPU reads (x)"),
     )
     with style.house():
-        figure, panels = style.blank(2.5, columns=4)
+        figure, grid = style.blank(4.6, rows=2, columns=2)
+        panels = grid.ravel()
         for axes, (name, xlabel) in zip(panels, axes_of):
             series: dict[str, list[tuple[float, float]]] = {}
             for key in _names(rows, f"sweep.{name}."):
@@ -221,11 +223,11 @@ def sweeps(rows: Rows) -> Figure:
                 series.setdefault(label, []).append((x, _value(rows, f"sweep.{name}.{key}")))
             for i, (label, points) in enumerate(series.items()):
                 axes.plot(*zip(*points), marker="o", markersize=2.5, label=label, **style.line(i))
-            axes.set_yscale("log")
+            axes.set_ylim(bottom=0)
             axes.set_xlabel(xlabel)
+            axes.set_ylabel("s per request")
             axes.grid(axis="y")
-            axes.legend(fontsize=5.5)
-        panels[0].set_ylabel("s per request")
+            axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 

@@ -28,28 +28,34 @@ PROMPTS = 16
 def range_rows() -> Iterator[Row]:
     """Speed-up over the CPU with a prefix cache, by machine, length and data set."""
     found: dict[str, float] = {}
+    nulls: dict[str, float] = {}
     for system in SYSTEMS:
         for tokens in LENGTHS:
             key = f"{system}.{tokens}"
-            found[key] = _speedup(TASKS["gsm8k"], system, tokens)
-            yield _reported(f"range.{key}", "x", found[key], "GSM8K level; baseline: CPU with prefix KV")
+            found[key], nulls[key] = _speedup(TASKS["gsm8k"], system, tokens)
+            yield _reported(f"range.{key}", "x", found[key], "GSM8K level; baseline: CPU with prefix KV", nulls[key])
     for task, stream in TASKS.items():
-        found[task] = _speedup(stream, SYSTEMS[1], 128)
-        yield _reported(f"range.{task}", "x", found[task], f"{stream}, 128 tokens, OnePlus Ace5 Pro")
-    found["dream"] = _speedup("synthetic:dream-7b:gsm8k", SYSTEMS[1], 128, "dream-7b")
-    yield _reported("range.dream", "x", found["dream"], "Dream-7B on its GSM8K level")
+        found[task], nulls[task] = _speedup(stream, SYSTEMS[1], 128)
+        yield _reported(f"range.{task}", "x", found[task], f"{stream}, 128 tokens, OnePlus Ace5 Pro", nulls[task])
+    found["dream"], null = _speedup("synthetic:dream-7b:gsm8k", SYSTEMS[1], 128, "dream-7b")
+    yield _reported("range.dream", "x", found["dream"], "Dream-7B on its GSM8K level", null)
     llada = {key: value for key, value in found.items() if key != "dream"}
     top, bottom = max(llada, key=llada.__getitem__), min(llada, key=llada.__getitem__)
+    system, _, tokens = top.rpartition(".")
+    careful, null = _speedup(TASKS["gsm8k"], system, int(tokens), sets=("schedule.visible=0.75",))
+    yield _reported("range.careful", "x", careful, f"{top}, tokens visible from 0.75 on instead of 0.7", null)
     yield Row(
         "range.top",
         ABSTRACT,
         "x",
         42.0,
         llada[top],
+        nulls[top],
         kind="reported",
-        verdict="follows",
+        verdict="follows" if abs(llada[top] / 42.0 - 1) <= 0.15 else "follows_if",
         tolerance=0.15,
-        why=f"largest of machines, lengths and data sets: {top}; made by a data set that commits many tokens per step",
+        why=f"largest of machines, lengths and data sets: {top}; made by a data set that commits many tokens, and "
+        "by the thresholds, which are those of a public prototype; the paper's are not known",
     )
     yield Row(
         "range.bottom",
@@ -57,6 +63,7 @@ def range_rows() -> Iterator[Row]:
         "x",
         17.0,
         llada[bottom],
+        nulls[bottom],
         kind="reported",
         verdict="follows_if",
         tolerance=0.15,
@@ -65,14 +72,16 @@ def range_rows() -> Iterator[Row]:
     )
 
 
-def _speedup(stream: str, system: str, tokens: int, target: str = "llada-8b") -> float:
+def _speedup(
+    stream: str, system: str, tokens: int, target: str = "llada-8b", sets: tuple[str, ...] = ()
+) -> tuple[float, float]:
     both = {"system": system, "tokens": tokens, "stream": stream, "target": target}
-    baseline = BENCH(PREFIX_KV.but(**both))
-    return baseline.latency_s / BENCH(ALL.but(prompts=PROMPTS, **both)).latency_s
+    baseline, whole = BENCH(PREFIX_KV.but(**both)), BENCH(ALL.but(*sets, prompts=PROMPTS, **both))
+    return baseline.latency_s / whole.latency_s, baseline.null_s / whole.null_s
 
 
-def _reported(name: str, unit: str, value: float, why: str, source: str = SUMMARY) -> Row:
-    return Row(name, source, unit, None, value, kind="reported", why=why)
+def _reported(name: str, unit: str, value: float, why: str, null: float | None = None) -> Row:
+    return Row(name, SUMMARY, unit, None, value, null, kind="reported", why=why)
 
 
 AR = Cell("ar_offload", target="llama-3-8b", stream="synthetic:llama-3.1-8b:gsm8k")
@@ -89,14 +98,15 @@ AR_PUBLISHED = 3.9
 
 def ar_rows() -> Iterator[Row]:
     """Autoregressive Llama-3-8B against the whole of llada.cpp, 128 tokens."""
-    ratios = {}
+    ratios, nulls = {}, {}
     for system in SYSTEMS[1:]:
-        whole = BENCH(ALL.but(system=system)).latency_s
+        whole = BENCH(ALL.but(system=system, prompts=40))
         for name, (setting, what) in AR_VARIANTS.items():
             found = BENCH(AR.but(setting, system=system))
-            ratios[system, name] = found.latency_s / whole
+            ratios[system, name] = found.latency_s / whole.latency_s
+            nulls[name] = found.null_s / whole.null_s
             yield _reported(f"ar.{system}.{name}.s_per_token", "s", found.latency_s / AR.tokens, what)
-            yield _reported(f"ar.{system}.{name}.over_llada", "x", ratios[system, name], what)
+            yield _reported(f"ar.{system}.{name}.over_llada", "x", ratios[system, name], what, nulls[name])
     best = max(ratios[system, "npu_swap_sync"] for system in SYSTEMS[1:])
     yield Row(
         "ar.best",
@@ -104,6 +114,7 @@ def ar_rows() -> Iterator[Row]:
         "x",
         AR_PUBLISHED,
         best,
+        nulls["npu_swap_sync"],
         kind="reported",
         tolerance=0.15,
         verdict="follows_if",
@@ -116,6 +127,7 @@ def ar_rows() -> Iterator[Row]:
         "x",
         AR_PUBLISHED,
         unswapped,
+        nulls["npu_no_swap"],
         kind="reported",
         verdict="does_not_follow",
         why="a baseline that swaps nothing is about as fast as llada.cpp; the claim is not one over the best known "
@@ -248,7 +260,7 @@ def quality_rows() -> Iterator[Row]:
 def wide_rows() -> Iterator[Row]:
     """64-bit addresses: what the runtime gains when nothing need be mapped."""
     wide = "system.npu.address_bits=64"
-    for name, cell in (("offload", OFFLOAD), ("runtime", RUNTIME), ("all", ALL)):
+    for name, cell in (("offload", OFFLOAD), ("runtime", RUNTIME), ("all", ALL.but(prompts=40))):
         yield _reported(f"wide.{name}", "s", BENCH(cell.but(wide)).latency_s, "64-bit addresses: bytes map for nothing")
     gain = BENCH(OFFLOAD).latency_s / BENCH(RUNTIME).latency_s
     left = BENCH(OFFLOAD.but(wide)).latency_s / BENCH(RUNTIME.but(wide)).latency_s

@@ -103,7 +103,8 @@ def label(stream: DecisionStream, target_model: str, draft_model: str | None = N
     """
     own = stream.model == target_model and (draft_model is None or stream.draft in (None, draft_model))
     if stream.kind == "synthetic":
-        return "synthetic" if own else f"synthetic-proxy:{stream.model}+{stream.draft}"
+        pair = f"{stream.model}+{stream.draft}" if stream.draft else stream.model
+        return "synthetic" if own else f"synthetic-proxy:{pair}"
     return "recorded" if own else f"recorded-proxy:{stream.model}"
 
 

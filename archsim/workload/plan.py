@@ -128,6 +128,8 @@ class Planned(NamedTuple):
 #: Rows of a block and the values that some of its columns have there.
 Patch = tuple[np.ndarray, Mapping[str, np.ndarray]]
 
+#: As integers: members of an enumeration are slow to look up in a loop over operators.
+_PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
 _SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
 COPIED = (*_SCALARS, "pool", "coef")
 _RECENT = 1024  # planned blocks kept; what they share with their template is not copied
@@ -417,14 +419,15 @@ class Planner:
         lowered: dict[str, tuple[int, int, Lowered, int]] = {}
         streamed = self._streamed(asked)
         reads = dict.fromkeys(streamed if asked.reads == "own" else ())
+        nodes, kinds = graph.nodes, ops.kind.tolist()
         for i, name in enumerate(names):
-            layer = graph.nodes[name]["layer"]
+            layer, kind = nodes[name]["layer"], kinds[i]
             if reads.get(layer, ()) is None:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
-            if ops.kind[i] == OpKind.PROJECTION and tail and place.head_in == "flash":
+            if kind == _PROJECTION and tail and place.head_in == "flash":
                 places[name] = self._streamed_head(rows, asked, name, _pick(ops, i))
                 continue
-            if ops.kind[i] == OpKind.ATTENTION and asked.spilled:
+            if kind == _ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
                 inputs = [places[node][1] for node in graph.predecessors(f"layer{layer}.attn.norm")]
                 rows.edges += [(row, read[0]) for row in inputs]
@@ -433,7 +436,7 @@ class Planner:
             if own not in lowered:  # layers are equal: each operator is lowered for the first of them
                 lowered[own] = i, layer, *self._divided(asked, own, _pick(ops, i), layer)
             places[name] = rows.add(*lowered[own][2:])
-            if ops.kind[i] == OpKind.ATTENTION:
+            if kind == _ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
         rows.edges += [(places[a][1], places[b][0]) for a, b in graph.edges]
         for layer, read in reads.items():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from archsim.config import InputError
-from archsim.streams import open_stream
+from archsim.streams import label, open_stream
 from archsim.streams.denoise import denoise_table, denoising
 from archsim.workload.denoise import Denoise, Rules
 
@@ -106,6 +106,12 @@ def test_recordings_have_nothing_ahead_of_their_block():
     scores = stream.score(0, step=0, block=0, block_step=0, first=8, masks=masks, plain=masks, stale=True)
     assert not np.isnan(scores.confidence[:24]).any()
     assert np.isnan(scores.confidence[24:]).all()
+
+
+def test_another_models_confidences_are_a_proxy():
+    stream = open_stream("synthetic:llada-8b:gsm8k", 0)
+    assert label(stream, "llada-8b") == "synthetic"
+    assert label(stream, "dream-7b") == "synthetic-proxy:llada-8b"
 
 
 @pytest.mark.parametrize(

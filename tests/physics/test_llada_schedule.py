@@ -143,3 +143,10 @@ def test_same_seed_same_run():
     one, two = made(), made()
     assert one.summary["digest"] == two.summary["digest"]
     assert made(seed=5).summary["digest"] != one.summary["digest"]
+
+
+@pytest.mark.parametrize(("schedule", "mapping"), [("llada", "resident"), ("dllm_npu", "per_operator")])
+def test_each_schedule_brings_its_own_way_into_the_address_window(schedule, mapping):
+    digests = {made(schedule, tokens=4, mapping=how).summary["digest"] for how in (None, mapping)}
+    assert len(digests) == 1
+    assert made(schedule, tokens=4, mapping="none").summary["digest"] not in digests

@@ -4,7 +4,8 @@
     Everything on the CPU. Vanilla computes all rows in every step; with a prefix cache a block costs one refresh, a
     step per token and one pass that writes the block's keys and values (`schedule.write`).
 ``dllm_npu``
-    The same schedule with the layers on the NPU and the output projection on the CPU.
+    The same schedule with the layers on the NPU and the output projection on the CPU. Every operator maps what it
+    touches; ``job.mapping=resident`` puts the swap-optimised runtime under the same passes.
 
 One token commits per step by default, as the published times say: 2,996.2 s are 128 passes of 203 rows. With
 ``schedule.commit=threshold`` all positions at or above `threshold` commit, and a block's refresh counts as its first
@@ -21,6 +22,7 @@ from archsim.registry import schedule
 from archsim.schedules.llada.decoding import TARGET, Diffusion
 from archsim.workload.denoise import Denoise, Rules, Window
 from archsim.workload.plan import Placement
+from archsim.workload.residency import PerOperator
 
 if TYPE_CHECKING:
     from archsim.engine.sim import Sim
@@ -97,3 +99,7 @@ class DllmNpu(Baseline):
     def placements(self) -> Mapping[str, Placement]:
         """Layers on the NPU, projection on the CPU."""
         return {TARGET: Placement()}
+
+    def residency(self) -> PerOperator:
+        """Naive: every operator maps what it touches, is called synchronously and unmaps."""
+        return PerOperator()

@@ -8,7 +8,8 @@ The techniques of arXiv 2606.13740, each with a switch:
   computes the dense window, the CPU revises visible tokens left of it at the same time and renews their cache rows,
   which are merged when both are done; projection and confidence skip stable rows (`logits=unstable`). The CPU's
   refreshing replaces the pass over all rows per block and the pass that writes a block;
-* **swap-optimised runtime**: how weights come into the NPU's address window.
+* **swap-optimised runtime** (``job.mapping``): a resident set chosen from the graph, and two staging slots that a host
+  thread fills ahead of the NPU.
 
 The revision shares the CPU's cores with the projection and DRAM with the NPU; nothing is assumed about who wins.
 """
@@ -24,6 +25,7 @@ from archsim.schedules.llada.decoding import TARGET, Diffusion, Logits
 from archsim.schedules.llada.lookahead import LatencyTable
 from archsim.workload.denoise import Denoise, Rules, Window
 from archsim.workload.plan import Pass, Placement
+from archsim.workload.residency import Resident
 
 if TYPE_CHECKING:
     from archsim.engine.sim import Handle, Sim
@@ -96,6 +98,10 @@ class Llada(Diffusion):
     def placements(self) -> Mapping[str, Placement]:
         """Dense path on the NPU, projection on the CPU, revision on the CPU."""
         return {TARGET: Placement(), REVISION: Placement(layers_on=("cpu",), shares=TARGET)}
+
+    def residency(self) -> Resident:
+        """A resident set, the remainder swapped through staging slots ahead of the NPU."""
+        return Resident()
 
     def draft_len(self) -> int:
         """Rows of look-ahead beside the request's own (their keys and values need room)."""
