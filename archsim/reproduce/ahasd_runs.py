@@ -24,10 +24,15 @@ from archsim.session import load, run
 from archsim.units import InputError
 
 #: Prompts of every cell, and their output tokens. Published requests have 1024 tokens; EDC's table lives on across
-#: the prompts of a run, and attention is a few percent of a pass, so two of 512 take the place of one.
-PROMPTS, TOKENS = 2, 512
-#: Pairs as published: target and draft.
-PAIRS = {"opt": ("opt-6.7b", "opt-1.3b"), "llama2": ("llama2-13b", "llama2-7b"), "palm": ("palm-30b", "palm-8b")}
+#: the prompts of a run, and attention is a few percent of a pass, so two of 256 take its place.
+PROMPTS, TOKENS = 2, 256
+#: Pairs as published: target and draft; the last is of the motivation figures only.
+PAIRS = {
+    "opt": ("opt-6.7b", "opt-1.3b"),
+    "llama2": ("llama2-13b", "llama2-7b"),
+    "palm": ("palm-30b", "palm-8b"),
+    "motivation": ("llama2-7b", "llama2-1.3b"),
+}
 DRAFTERS = ("specdec++", "svip", "adaedl", "banditspec")
 #: Folders whose sources no result depends on.
 _APART = ("reproduce", "sweep")
@@ -61,8 +66,8 @@ class Measured:
     ----------
     tps, energy_j : float
         Decoded tokens per second (geometric mean over prompts); energy per token, joules.
-    memory_w, npu_w : float
-        Mean power of the memory (its PIM devices included) and of the NPU.
+    memory_w, npu_w, total_w : float
+        Mean power of the memory (its PIM devices included), of the NPU, and of the machine.
     busy : dict
         Busy fraction by unit.
     per_step, batch_tokens : float
@@ -79,6 +84,7 @@ class Measured:
     energy_j: float
     memory_w: float
     npu_w: float
+    total_w: float
     busy: dict[str, float]
     per_step: float
     batch_tokens: float
@@ -156,6 +162,7 @@ def _measured(result: Any) -> Measured:
         energy_j=summary["energy_per_token_j"],
         memory_w=memory / duration_s,
         npu_w=devices.get("npu", 0.0) / duration_s,
+        total_w=summary["mean_power_w"],
         busy=summary["units"],
         per_step=summary["accepted_per_step"],
         batch_tokens=float(np.mean(drafted)) if drafted.size else 0.0,

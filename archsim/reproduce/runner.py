@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from archsim.reproduce.ahasd import BENCH, ahasd_rows
+from archsim.reproduce.ahasd_claims import claim_rows
+from archsim.reproduce.ahasd_map import map_rows
 from archsim.reproduce.devices import dram_rows, flash_rows, layout_rows, pim_rows, systolic_rows
 from archsim.reproduce.rows import Row, score
 from archsim.units import InputError, quote, suggest
 
 #: Tables by name; ``all`` is every one of them.
 TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
-    "devices": (dram_rows, pim_rows, flash_rows, systolic_rows, layout_rows)
+    "devices": (dram_rows, pim_rows, flash_rows, systolic_rows, layout_rows),
+    "ahasd": (ahasd_rows, claim_rows, map_rows),
 }
 
 
@@ -28,6 +32,7 @@ def reproduce(name: str, progress: Any = None) -> tuple[list[Row], dict[str, Any
     rows: list[Row] = []
     if progress is not None:
         progress.start(f"reproduce {name}")
+        BENCH.watch = lambda runs: progress.update(len(rows), max(len(rows) + 1, 150), f"{runs} runs")
     for table in TABLES if name == "all" else (name,):
         for source in TABLES[table]:
             for row in source():
