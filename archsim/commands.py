@@ -16,6 +16,7 @@ import typer
 
 from archsim.cli import print_json, say
 from archsim.explain_commands import register as register_explain
+from archsim.plot_commands import register as register_plot
 from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
 
@@ -32,6 +33,7 @@ app.add_typer(import_app, name="import")
 app.add_typer(trace_app, name="trace")
 register_sweeps(app)
 register_explain(app)
+register_plot(app)
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,40}")
 

@@ -248,6 +248,16 @@ class Device:
         """Bytes that can be mapped into the device's address window at a time (devices that lower MAP)."""
         raise TypeError(f"device {self.name!r} ({type(self).__name__}) has no address window")
 
+    def second_copies(self, weights: Mapping[str, int]) -> Mapping[str, int]:
+        """Bytes of DRAM by role that this device needs beside the weights themselves; none for most.
+
+        Parameters
+        ----------
+        weights : Mapping[str, int]
+            Bytes of the weights in DRAM, by role.
+        """
+        return {}
+
     def peak_ops_per_s(self) -> float:
         """Largest rate of multiply and add operations, for roofline and null models; 0 where none are done."""
         return 0.0

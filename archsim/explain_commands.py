@@ -45,8 +45,8 @@ def explain(
             source, sets=sets, paths=params or (), step=step, progress=terminal.progress()
         )
         if figure is not None:
-            from archsim.report.figures import tornado_figure
             from archsim.report.style import save
+            from archsim.report.table_figures import tornado_figure
 
             document["files"] = [str(save(tornado_figure(document["sensitivity"]), figure))]
     if as_json:

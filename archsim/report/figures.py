@@ -284,30 +284,3 @@ def figure(trace: Trace, kind: str) -> Figure:
     if kind not in KINDS:
         raise InputError(f"no figure {kind!r}; {suggest(kind, KINDS)}")
     return KINDS[kind](trace)
-
-
-def tornado_figure(table: Sequence[Mapping[str, Any]], most: int = 20) -> Figure:
-    """Log-slopes of latency, energy and area with respect to the strongest `most` parameters, one panel each.
-
-    `table` has the columns ``path``, ``latency``, ``energy`` and ``area``, as a sensitivity analysis writes them.
-    """
-    kinds = ("latency", "energy", "area")
-    if not table or any(kind not in table[0] for kind in ("path", *kinds)):
-        raise InputError("a tornado needs rows with path, latency, energy and area")
-    strength = {row["path"]: max(abs(row[kind] or 0.0) for kind in kinds) for row in table}
-    rows = sorted(table, key=lambda row: -strength[row["path"]])[:most]
-    rows = [row for row in rows if strength[row["path"]] > 1e-4]
-    if not rows:
-        raise InputError("no parameter moves latency, energy or area, so there is nothing to draw")
-    names = [str(row["path"]).removeprefix("system.") for row in rows]
-    with style.house():
-        figure, panels = style.blank(0.9 + 0.2 * len(rows), columns=len(kinds), sharey=True)
-        for i, (kind, axes) in enumerate(zip(kinds, panels)):
-            axes.barh(range(len(rows)), [row[kind] or 0.0 for row in rows], height=0.7, **style.look(i))
-            axes.axvline(0.0, color="black", linewidth=0.6)
-            axes.set_title(kind)
-            axes.set_xlabel("log-slope")
-            axes.grid(axis="x")
-        panels[0].set_yticks(range(len(rows)), names)
-        panels[0].set_ylim(len(rows) - 0.5, -0.5)
-    return figure

@@ -10,7 +10,7 @@ import pytest
 from archsim.cli import run_cli
 from archsim.config import InputError
 from archsim.report.explain import difference, explain
-from archsim.report.figures import tornado_figure
+from archsim.report.table_figures import tornado_figure
 from archsim.session import load, run
 from archsim.sweep.sensitivity import rebuilt, sensitivities
 from archsim.trace import Trace

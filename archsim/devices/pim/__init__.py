@@ -27,6 +27,7 @@ Sources: see the standards' files; energy in :mod:`archsim.devices.pim.power`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -146,7 +147,8 @@ class Pim(Device):
     def lower(self, ops: Ops) -> Rows:
         """One row an operator (times ``parts``) that lasts what the command kernel counts.
 
-        With ``vector_unit: host`` attention is three: scores, their trip to the host and back, values.
+        With ``vector_unit: host`` a trip is two rows (the memory's sequencer waits for notice, fences and copies; the
+        host's unit works) and attention is scores, a trip, values.
         """
         check_ops(ops, self._allowed, self.name)
         stages: list[Stage] = []
@@ -172,7 +174,7 @@ class Pim(Device):
         counts = counts[:, [*self._columns, *range(own, own + len(DRAM_ACTIONS))]]
         split = ops._replace(parts=np.ascontiguousarray(ops.parts[source]))
         rows = build_rows(split, plan, counts, self._actions, (self._memory, -1, -1))
-        made, banks = rows.op, (table[:, 3] + table[:, 4] == 0)[rows.op]
+        made, banks = rows.op, ((table[:, 0] == self._unit) & (table[:, 3] + table[:, 4] == 0))[rows.op]
         rows = rows._replace(op=source[made], stream=np.where(banks, STREAMS.index("pim"), rows.stream))
         rows.weight[banks] = FIRST
         draw = np.array([stage.draw for stage in stages], np.int64)[made]
@@ -198,7 +200,7 @@ class Pim(Device):
         if kind == OpKind.ATTENTION:
             return self._attention(op)
         if spec.vector_unit == "host":
-            return (self._trip(op["m"] * op["k"], op["in_bytes"], op["out_bytes"]),)
+            return self._trip(op["m"] * op["k"], op["in_bytes"], op["out_bytes"])
         cycles, counted = self._aau.rows(kind, op["m"], op["k"])
         return (self._on_aau(cycles, counted),)
 
@@ -240,14 +242,14 @@ class Pim(Device):
         draw = 0 if self.spec.host == "other_ranks" else self._draw(0.0)
         return Stage(self._unit, 0, cycles_to_ps(cycles, self._aau.khz), 0, 0, counts, draw)
 
-    def _trip(self, elements: int, in_bytes: int, out_bytes: int) -> Stage:
-        """Row of a trip to the host's unit and back: interrupt and fences before it, the copies and the work."""
+    def _trip(self, elements: int, in_bytes: int, out_bytes: int) -> tuple[Stage, Stage]:
+        """Rows of a trip to the host's unit and back: notice, two fences and the copies; then the work in its queue."""
         spec = self.spec
         copied = bytes_to_ps(in_bytes + out_bytes, round(spec.copy_bytes_per_s / 1e6))
         worked = bytes_to_ps(elements, round(spec.trip_elements_per_s / 1e6))
         lead = spec.interrupt_ps + 2 * spec.fence_ps
-        counts = self._full({_TRIP: 1, _ELEMENTS: elements})
-        return Stage(self._host_unit, lead, copied + worked, in_bytes, out_bytes, counts, 0)
+        way = Stage(self._unit, lead, copied, in_bytes, out_bytes, self._full({_TRIP: 1}), 0)
+        return way, Stage(self._host_unit, 0, worked, 0, 0, self._full({_ELEMENTS: elements}), 0)
 
     def _write(self, op: dict[str, int]) -> Product:
         bits = self._kv_bits(op)
@@ -282,7 +284,7 @@ class Pim(Device):
         total = op["heads"] * op["m"] * (op["kv"] + op["m"])
         if not local:
             size = total * self.standard.compute.result_bytes
-            return self._banks(scores), self._trip(total, size, size), self._banks(values)
+            return self._banks(scores), *self._trip(total, size, size), self._banks(values)
         cycles, counted = self._aau.softmax(heads * vectors, length, shared, total)
         time_ps = cycles_to_ps(cycles, self._aau.khz)
         lost = scores.lost * scores.time_ps + values.lost * values.time_ps
@@ -304,28 +306,29 @@ class Pim(Device):
         return self.standard.internal_bytes_per_s * self.standard.organisation["channels"]
 
     def relayout_bytes(self, weight_bytes: int) -> int:
-        """Bytes to copy before the host can read PIM-laid weights at full rate: 0 unless ``layout: relaid``."""
+        """Bytes to copy when the reader of the weights changes: 0 unless ``layout: relaid``."""
         return weight_bytes if self.spec.layout == "relaid" else 0
 
-    def second_copy_bytes(self, weight_bytes: int) -> int:
-        """Bytes of DRAM that a second copy in the host's layout takes: 0 unless ``layout: twice``."""
-        return weight_bytes if self.spec.layout == "twice" else 0
+    def second_copies(self, weights: Mapping[str, int]) -> dict[str, int]:
+        """Weights kept once more in the banks' layout (``layout: twice``), by role."""
+        spec = self.spec
+        return {spec.holds: weights[spec.holds]} if spec.layout == "twice" and spec.holds in weights else {}
 
     def energy(self) -> dict[str, Cost]:
-        """Per command and bit; rows and refreshes at the plain die's prices."""
+        """Per command and bit; rows at the plain die's price. Refresh is in the DRAM device's static power."""
         die = prices(self.standard.dram or load_standard(DEFAULT_DIE))
-        rows = {"activate": (die.activate_pj, "one row of one bank"), "refresh": (die.refresh_all_pj, "one die")}
-        table = {name: Cost(pj, "pJ", f"{what}: {die.source}", (0.5 * pj, 2 * pj)) for name, (pj, what) in rows.items()}
+        row_pj = die.activate_pj
+        table = {"activate": Cost(row_pj, "pJ", f"one row of one bank: {die.source}", (0.5 * row_pj, 2 * row_pj))}
         table |= ENERGY | aau.ENERGY | {"gtsu_switch": gtsu.ENERGY} | TRIP_ENERGY
         return {action: table[action] for action in self._own_actions()}
 
     def power(self) -> dict[str, Cost]:
-        """Static power of the vector units and of the gating; the dies' own is the DRAM device's."""
+        """Static power of vector units and gating, once a memory; the dies' own is the DRAM device's."""
         spec, table = self.spec, {}
         dies = self.standard.organisation["channels"] * spec.ranks
         if spec.vector_unit == "aau" and not spec.sequencer:
             table["aau"] = aau.POWER_PER_UNIT.times(dies)
-        if spec.gating:
+        if spec.gating and not spec.sequencer:
             table["gtsu"] = gtsu.POWER
         return table
 

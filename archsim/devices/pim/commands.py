@@ -242,6 +242,19 @@ def answer_due(m, h, lines):
 
 
 @njit(cache=True)
+def give_answer(m, h, lines, now):
+    """Give the oldest answer; the last one of a blocking instruction lets the host go on."""
+    slot, i = m[h + READER_RING + 2 * m[h + READER]], m[h + READER_RING + 2 * m[h + READER] + 1]
+    m[h + READER] = (m[h + READER] + 1) % RING
+    m[h + READERS] -= 1
+    if lines[i, F_BLOCKING] == 1:
+        m[STALLED] -= 1
+        if m[STALLED] == 0:
+            m[LINE] += 1
+            m[HOLD] = max(now + 1, slot + lines[i, F_DELAY])
+
+
+@njit(cache=True)
 def host(m, lines, on, now):
     """Overflow move, then decode of one line. Returns whether it has more to do in the next cycle.
 
@@ -305,16 +318,8 @@ def run(m, lines, on, log, steps):
         busy = host(m, lines, on, now)
         soonest = now + 1 if busy else NEVER
         for h in range(m[FIRST], end, BLOCK):
-            # Completions: the oldest answer only.
             if answer_due(m, h, lines) <= now:
-                slot, i = m[h + READER_RING + 2 * m[h + READER]], m[h + READER_RING + 2 * m[h + READER] + 1]
-                m[h + READER] = (m[h + READER] + 1) % RING
-                m[h + READERS] -= 1
-                if lines[i, F_BLOCKING] == 1:
-                    m[STALLED] -= 1
-                    if m[STALLED] == 0:
-                        m[LINE] += 1
-                        m[HOLD] = max(now + 1, slot + lines[i, F_DELAY])
+                give_answer(m, h, lines, now)
             if now >= m[h + NEXT_REFRESH]:
                 m[h + PRIORITY] += 1
                 m[h + NEXT_REFRESH] += m[REFRESH]

@@ -37,9 +37,11 @@ class PimSpec(BaseModel):
     widen : bool
         Store narrower integer weights and float KV rows in the next type the device multiplies, and quantise
         activations to it; otherwise such operators are refused.
+    holds : str
+        Model role whose weights these ranks hold for another reader too; empty: only the banks read what they hold.
     layout : str
-        The host's copy of weights that lie as the banks need them: ``shared`` (the host reads that layout), ``twice``
-        (a second copy) or ``relaid`` (copied when the reader changes).
+        How both readers find those weights: ``mapped`` (one copy; the mapping serves both, or the other reader takes
+        the banks' pieces, see its DMA), ``twice`` (a second copy) or ``relaid`` (copied when the reader changes).
     vector_unit : str
         ``none``, ``aau`` or ``host``.
     gating : bool
@@ -69,7 +71,8 @@ class PimSpec(BaseModel):
     fence: bool
     crossing_ps: KernelTime
     widen: bool = False
-    layout: Literal["shared", "twice", "relaid"] = "shared"
+    holds: str = ""
+    layout: Literal["mapped", "twice", "relaid"] = "mapped"
     vector_unit: Literal["none", "aau", "host"] = "none"
     gating: bool = False
     sequencer: str = ""
@@ -95,6 +98,8 @@ class PimSpec(BaseModel):
             raise ValueError(
                 f"host_ranks is {self.host_ranks}; host: striped needs 1 to {self.ranks} (ranks), {self.host} needs 0"
             )
+        if self.layout != "mapped" and not self.holds:
+            raise ValueError(f"layout: {self.layout} needs holds, the role whose weights have two readers")
         if self.host_bytes_per_s is None and (self.host != "exclusive" or self.channels not in (0, there)):
             raise ValueError("host_bytes_per_s is missing; only host: exclusive on all channels goes without")
         need = {"aau": ("aau_clock_hz", "aau_lanes", "aau_latency_cycles"), "host": TRIP, "none": ()}[self.vector_unit]

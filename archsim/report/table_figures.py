@@ -1,0 +1,232 @@
+"""Figures of tables (a sweep's, a reproduction's, a sensitivity analysis's), in the house style. None simulates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archsim.report import style
+from archsim.report.figures import quantity
+from archsim.units import InputError, suggest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Rows = Sequence[Mapping[str, Any]]
+
+#: Most lines of one panel.
+MOST_LINES = 8
+
+
+def _column(rows: Rows, name: str | None, option: str) -> list[Any]:
+    """Values of a column; the error says which columns there are."""
+    if not rows:
+        raise InputError("the table has no rows")
+    if name is None:
+        raise InputError(f"name a column with {option}; columns: {', '.join(rows[0])}")
+    if name not in rows[0]:
+        raise InputError(f"{option} {name}: the table has no such column; {suggest(name, rows[0])}")
+    return [row.get(name) for row in rows]
+
+
+def _numbers(rows: Rows, name: str | None, option: str) -> list[float]:
+    values = _column(rows, name, option)
+    for value in values:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise InputError(f"{option} {name}: {value!r} is no number")
+    return [math.nan if value is None else float(value) for value in values]
+
+
+def label(name: str) -> str:
+    """Words and unit of a column for an axis: ``system.npu.clock_hz`` gives ``npu clock (Hz)``."""
+    short = name.removeprefix("system.").removeprefix("schedule.").removeprefix("job.").replace(".", " ")
+    for ending, unit in (("_bytes_per_s", "B/s"), ("_hz", "Hz"), ("_bytes", "bytes"), ("_ps", "ps"), ("_mw", "mW")):
+        if short.endswith(ending):
+            return f"{short.removesuffix(ending).replace('_', ' ')} ({unit})"
+    words, unit = quantity(short)
+    return f"{words} ({unit})" if unit else words
+
+
+def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None) -> Figure:
+    """One line per value of `by`: `y` over `x`, averaged over whatever else varies, with its span as a band."""
+    xs, ys = _numbers(rows, x, "--x"), _numbers(rows, y, "--y")
+    groups = [str(value) for value in _column(rows, by, "--by")] if by else [""] * len(rows)
+    names = list(dict.fromkeys(groups))
+    if len(names) > MOST_LINES:
+        raise InputError(f"--by {by} has {len(names)} values; a panel shows up to {MOST_LINES} lines")
+    with style.house():
+        figure, axes = style.blank(2.8)
+        for i, name in enumerate(names):
+            points: dict[float, list[float]] = {}
+            for a, b, group in zip(xs, ys, groups):
+                if group == name and not math.isnan(a) and not math.isnan(b):
+                    points.setdefault(a, []).append(b)
+            at = sorted(points)
+            mean = [float(np.mean(points[a])) for a in at]
+            axes.plot(at, mean, marker="os^Dv<>P"[i % 8], markersize=3.5, label=name or None, **style.line(i))
+            if any(len(points[a]) > 1 for a in at):
+                low, high = [min(points[a]) for a in at], [max(points[a]) for a in at]
+                axes.fill_between(at, low, high, color=style.COLOURS[i % len(style.COLOURS)], alpha=0.15, linewidth=0)
+        axes.set_xlabel(label(x or ""))
+        axes.set_ylabel(label(y or ""))
+        _spread(axes, xs)
+        axes.grid()
+        if by:
+            style.legend_below(figure, axes, 4)
+            figure.legends[0].set_title(label(by))
+    return figure
+
+
+def _spread(axes: Any, xs: Sequence[float]) -> None:
+    """Logarithmic axis where values span more than a factor of 30 evenly in the logarithm."""
+    known = sorted({x for x in xs if not math.isnan(x)})
+    if len(known) > 2 and known[0] > 0 and known[-1] / known[0] > 30:
+        axes.set_xscale("log")
+
+
+def heat_figure(rows: Rows, x: str | None, y: str | None, value: str | None) -> Figure:
+    """`value` over a grid of `x` and `y`, averaged over whatever else varies; numbers in the cells where they fit."""
+    xs, ys = _column(rows, x, "--x"), _column(rows, y, "--y")
+    values = _numbers(rows, value, "--value")
+    columns, lines = _ordered(xs), _ordered(ys)
+    cells: dict[tuple[int, int], list[float]] = {}
+    for a, b, v in zip(xs, ys, values):
+        if not math.isnan(v):
+            cells.setdefault((lines.index(b), columns.index(a)), []).append(v)
+    grid = np.full((len(lines), len(columns)), np.nan)
+    for at, found in cells.items():
+        grid[at] = np.mean(found)
+    if np.isnan(grid).all():
+        raise InputError(f"--value {value}: the column holds no number")
+    with style.house():
+        figure, axes = style.blank(1.2 + 0.3 * len(lines))
+        image = axes.imshow(grid, aspect="auto", cmap="cividis", origin="lower")
+        figure.colorbar(image, ax=axes, label=label(value or ""))
+        axes.set_xticks(range(len(columns)), [_short(v) for v in columns], rotation=45 if len(columns) > 8 else 0)
+        axes.set_yticks(range(len(lines)), [_short(v) for v in lines])
+        axes.set_xlabel(label(x or ""))
+        axes.set_ylabel(label(y or ""))
+        if len(columns) <= 12:
+            middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
+            for (i, j), v in np.ndenumerate(grid):
+                if not math.isnan(v):
+                    axes.text(j, i, f"{v:.3g}", ha="center", va="center", color="white" if v < middle else "black")
+    return figure
+
+
+def _ordered(values: Sequence[Any]) -> list[Any]:
+    known = list(dict.fromkeys(values))
+    return sorted(known) if all(isinstance(v, (int, float)) for v in known) else known
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) >= 10**6):
+        return f"{value:.3g}"
+    return str(value)
+
+
+def pareto_figure(rows: Rows, x: str | None, y: str | None) -> Figure:
+    """Points of a sweep in two results, with the front that its objectives left."""
+    xs, ys = _numbers(rows, x, "--x"), _numbers(rows, y, "--y")
+    if "pareto" not in rows[0]:
+        raise InputError("the table marks no Pareto front; give the sweep objectives")
+    ok = [row.get("status", "ok") == "ok" for row in rows]
+    best = [bool(row["pareto"]) for row in rows]
+    front = sorted((a, b) for a, b, good in zip(xs, ys, best) if good)
+    with style.house():
+        figure, axes = style.blank(3.2)
+        for i, (name, chosen) in enumerate(
+            {
+                "dominated": [o and not b for o, b in zip(ok, best)],
+                "infeasible": [not o for o in ok],
+                "Pareto front": best,
+            }.items()
+        ):
+            px, py = [a for a, c in zip(xs, chosen) if c], [b for b, c in zip(ys, chosen) if c]
+            if px:
+                look = {"facecolors": "none"} if name == "infeasible" else {}
+                colour = style.COLOURS[(7, 7, 0)[i]]
+                axes.scatter(px, py, s=14, marker="ox D".replace(" ", "")[i], edgecolors=colour, label=name,
+                             **(look or {"color": colour}))  # fmt: skip
+        axes.plot([a for a, _ in front], [b for _, b in front], color=style.COLOURS[0], linewidth=0.8)
+        axes.set_xlabel(label(x or ""))
+        axes.set_ylabel(label(y or ""))
+        axes.grid()
+        style.legend_below(figure, axes, 3)
+    return figure
+
+
+def reproduction_figure(rows: Rows) -> Figure:
+    """Published against simulated on logarithmic axes, by kind of row, with bands of 10 and 25 %."""
+    for name in ("paper", "simulated", "kind"):
+        _column(rows, name, "column")
+    kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
+    shown = [row for row in rows if _positive(row["paper"]) and _positive(row["simulated"])]
+    if not shown:
+        raise InputError("the table has no row with a published and a simulated number")
+    low = min(min(row["paper"], row["simulated"]) for row in shown) / 1.6
+    high = max(max(row["paper"], row["simulated"]) for row in shown) * 1.6
+    with style.house():
+        figure, axes = style.blank(4.2)
+        line = np.array([low, high])
+        for share, shade in ((0.25, "#EEEEEE"), (0.10, "#D5D5D5")):
+            axes.fill_between(line, line * (1 - share), line * (1 + share), color=shade, linewidth=0,
+                              label=f"within {share:.0%}")  # fmt: skip
+        axes.plot(line, line, color="black", linewidth=0.6)
+        for i, kind in enumerate(kinds):
+            mine = [row for row in shown if row["kind"] == kind]
+            if mine:
+                axes.scatter([row["paper"] for row in mine], [row["simulated"] for row in mine], s=16,
+                             marker="os^DvP"[i % 6], color=style.COLOURS[i % 8], label=kind)  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(low, high)
+        axes.set_ylim(low, high)
+        axes.set_xlabel("published (each row in its own unit)")
+        axes.set_ylabel("simulated")
+        style.legend_below(figure, axes, 6)
+    return figure
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def tornado_figure(table: Sequence[Mapping[str, Any]], most: int = 20) -> Figure:
+    """Log-slopes of latency, energy and area with respect to the strongest `most` parameters, one panel each.
+
+    `table` has the columns ``path``, ``latency``, ``energy`` and ``area``, as a sensitivity analysis writes them.
+    """
+    kinds = ("latency", "energy", "area")
+    if not table or any(kind not in table[0] for kind in ("path", *kinds)):
+        raise InputError("a tornado needs rows with path, latency, energy and area")
+    strength = {row["path"]: max(abs(row[kind] or 0.0) for kind in kinds) for row in table}
+    rows = sorted(table, key=lambda row: -strength[row["path"]])[:most]
+    rows = [row for row in rows if strength[row["path"]] > 1e-4]
+    if not rows:
+        raise InputError("no parameter moves latency, energy or area, so there is nothing to draw")
+    names = [str(row["path"]).removeprefix("system.") for row in rows]
+    with style.house():
+        figure, panels = style.blank(0.9 + 0.2 * len(rows), columns=len(kinds), sharey=True)
+        for i, (kind, axes) in enumerate(zip(kinds, panels)):
+            axes.barh(range(len(rows)), [row[kind] or 0.0 for row in rows], height=0.7, **style.look(i))
+            axes.axvline(0.0, color="black", linewidth=0.6)
+            axes.set_title(kind)
+            axes.set_xlabel("log-slope")
+            axes.grid(axis="x")
+        panels[0].set_yticks(range(len(rows)), names)
+        panels[0].set_ylim(len(rows) - 0.5, -0.5)
+    return figure
+
+
+#: Figures of tables by kind, and the options each takes.
+KINDS: Mapping[str, tuple[Callable[..., Figure], tuple[str, ...]]] = {
+    "lines": (lines_figure, ("x", "y", "by")),
+    "heat": (heat_figure, ("x", "y", "value")),
+    "pareto": (pareto_figure, ("x", "y")),
+    "reproduction": (reproduction_figure, ()),
+    "tornado": (tornado_figure, ()),
+}
