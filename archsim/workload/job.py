@@ -130,7 +130,7 @@ class Job:
                 flash[f"{role} KV of {self._longest_prompt()} prompt rows"] = (rows - kept) * model.kv_token_bytes
                 dram[f"{role} KV of one layer, read back"] = (rows - kept) * model.kv_row_bytes
             dram[f"{role} KV of {kept} rows"] = kept * model.kv_token_bytes
-        weights_of = {role: dram[f"{role} weights"] for role in self.placements}
+        weights_of = {role: dram[f"{role} weights"] for role, place in self.placements.items() if not place.shares}
         for device in self.system.devices.values():
             for role, size in device.second_copies(weights_of).items():
                 dram[f"{role} weights as {device.name} needs them"] = size
