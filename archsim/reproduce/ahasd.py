@@ -54,7 +54,7 @@ def table_rows() -> Iterator[Row]:
         fitted = name == "ahasd"
         yield Row(
             f"table.{name}.throughput", TABLE, "x", speed, speedup, kind="fitted" if fitted else "predicted",
-            tolerance=0.02 if fitted else TOLERANCE, verdict="follows_if" if fitted else held(speed, speedup),
+            tolerance=TOLERANCE, verdict="follows_if" if fitted else held(speed, speedup),
             why="fitted: the odds of acceptance of all three pairs, one factor" if fitted else
             "taking turns, no vector units in the memory; batches of the adaptive drafters",
         )  # fmt: skip

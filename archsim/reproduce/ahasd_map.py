@@ -22,9 +22,9 @@ DRAFT_PLACES = {
     "same ranks": ("system.pim.host=exclusive",),
 }
 TARGET_RANKS, REUSE = (1, 2, 3, 4), (1, 4)
-INTERRUPTS_US = (0.1, 1, 3, 10, 30)
-CHANNELS, ACCEPTANCES = (1, 2, 4), (0.85, 0.9, 0.95, 0.98)
-LENGTHS = (1, 2, 4, 8, 16)
+INTERRUPTS_US = (0.1, 3, 10, 30)
+CHANNELS, ACCEPTANCES = (1, 2, 4), (0.85, 0.92, 0.98)
+LENGTHS = (1, 4, 8, 16)
 
 
 def _gain(case: Case, over: Case) -> float:

@@ -155,8 +155,10 @@ def test_every_script_runs_as_a_program(run, tmp_path):
     """One process each, to see that a script needs nothing but the package."""
     for path in sorted((ROOT / "plots").glob("*.py")):
         target = tmp_path / f"{path.stem}.svg"
+        tables = sorted((ROOT / "plots" / "tables").glob(f"{path.stem}*.json"))
         done = subprocess.run(
-            [sys.executable, path, run, "-o", target], cwd=ROOT, capture_output=True, text=True, timeout=60,
+            [sys.executable, path, *(tables or [run]), "-o", target],
+            cwd=ROOT, capture_output=True, text=True, timeout=60,
             env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
         )  # fmt: skip
         assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), path.name
