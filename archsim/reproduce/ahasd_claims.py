@@ -115,11 +115,11 @@ def area_rows() -> Iterator[Row]:
     gates = area["control.logic"] + area["pim.gtsu"] / units
     total = sum(blocks.values()) + gates
     for die in DIES_MM2:
-        for what, size in (("artifact's AAU", total), ("paper's AAU", total - blocks["aau"] + AREA["aau"][0])):
+        for what, size in (("artifact_aau", total), ("paper_aau", total - blocks["aau"] + AREA["aau"][0])):
             share = size / die
             verdict: Verdict = "follows_if" if share < 0.03 else "contradicts"
             yield Row(
-                f"area.share_of_{die:g}mm2.{what.replace(' ', '_')}", f"{SOURCE}: below 3 % of the die", "fraction",
+                f"area.share_of_{die:g}mm2.{what}", f"{SOURCE}: below 3 % of the die", "fraction",
                 0.03, share, kind="reported", verdict=verdict,
                 why=f"{size:.3f} mm2 over {die:g} mm2, the die that 2.50 % for {'1.25' if die == 50 else '0.45'} mm2 "
                 f"implies; below 3 % needs a die of {size / 0.03:.0f} mm2 or more",
