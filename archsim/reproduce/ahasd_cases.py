@@ -12,7 +12,9 @@ ABLATION = f"{SOURCE}, ablation means (GPU = 1)"
 GUIDE = "AHASD artifact (MAdrid1011/AHASD af6ab66), docs/ReproducibilityGuide.md (GPU = 1)"
 
 #: The preset: machine ``ahasd_samsung`` (409.6 GB/s in the memory, four tokens a pass over the weights, draft in one
-#: rank of four, target striped over the other three) with the stored acceptance levels of the three pairs.
+#: rank of four, target striped over the other three) with the stored acceptance levels of the three pairs, and the
+#: schedule's defaults: up to eight unverified batches, all of them verified in one pass, feedback read between batches,
+#: and drafting that goes on where no token can be pre-verified in time, as published.
 WITHOUT_UNITS = ("system.pim.vector_unit=host",)
 NO_EDC, NO_TVC = "schedule.edc=off", "schedule.tvc=off"
 NPU = Case("npu_sd")

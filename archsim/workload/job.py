@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from archsim import units
 from archsim.config import InputError, JobSpec
 from archsim.device import OpKind, Ops, make_ops
-from archsim.engine.sim import Handle, Sim
+from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Pass, Placement, Planner, chain, row_block
@@ -82,6 +82,7 @@ class Job:
         self.prompt = 0
         self.limit = 0
         self.fresh: dict[str, int] = {}
+        self._controls: dict[int, Block] = {}  # by the operator's entry in the table
         self.ended_early = 0
         self._progress: Any = None
 
@@ -228,7 +229,10 @@ class Job:
         assert self.sim is not None
         ops = make_ops([{"kind": OpKind.CONTROL, "n": work}]) if isinstance(work, int) else work
         lowered = self.planner.ops.lower(self.system.having(OpKind.CONTROL, on), "target", "control", name, ops)
-        return self.sim.emit(row_block(lowered), after=after, request=self.request, label=f"control.{name}")
+        entry = int(lowered.op[0])
+        if entry not in self._controls:
+            self._controls[entry] = row_block(lowered)
+        return self.sim.emit(self._controls[entry], after=after, request=self.request, label=f"control.{name}")
 
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
         """Passes of a role at the current position.

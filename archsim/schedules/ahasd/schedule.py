@@ -150,10 +150,9 @@ class Ahasd(Speculative):
     edc: Mode = field(default="table", metadata={"doc": "control of drafting ahead by entropy history"})
     tvc: Mode = field(default="table", metadata={"doc": "control of pre-verification by measured times"})
     drafting_goes_on: bool = field(
-        default=False,
+        default=True,
         metadata={"doc": "draft ahead after all where no token can be pre-verified in time (as published), or wait"},
     )
-
     target_in: Literal["dram", "flash"] = field(
         default="dram", metadata={"doc": "where the target's layers and projection live; flash needs tvc=off"}
     )
