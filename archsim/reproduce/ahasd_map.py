@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from archsim.reproduce.ahasd import BENCH
-from archsim.reproduce.ahasd_cases import AAU, EDC, FULL, NO_EDC, NO_TVC, NPU, ORACLE, PLAIN, SYNC, WITHOUT_UNITS
+from archsim.reproduce.ahasd_cases import AAU, ASYNC, EDC, FULL, NO_EDC, NO_TVC, NPU, ORACLE, PLAIN, SYNC, WITHOUT_UNITS
 from archsim.reproduce.ahasd_runs import Case
 from archsim.reproduce.rows import Row
 
@@ -23,6 +23,8 @@ DRAFT_PLACES = {
 }
 TARGET_RANKS, REUSE = (1, 2, 3, 4), (1, 4)
 INTERRUPTS_US = (0.1, 3, 10, 30)
+#: Bytes of one command of the NPU, which a trip waits for: the preset's, and smaller.
+COMMANDS_MIB = (1, 4)
 CHANNELS, ACCEPTANCES = (1, 2, 4), (0.85, 0.92, 0.98)
 LENGTHS = (1, 4, 8, 16)
 
@@ -65,6 +67,13 @@ def aau_map() -> Iterator[Row]:
         yield _row(f"aau.interrupt{micros:g}us.ahead", _gain(AAU, without), "interrupt, fences, copies and the wait")
         yield _row(
             f"aau.interrupt{micros:g}us.in_turns", _gain(Case("pim_sync"), SYNC.having(*trip)), "the NPU is idle then"
+        )
+    for size in COMMANDS_MIB:
+        command = (f"system.npu.quantum_bytes={size} MiB",)
+        yield _row(
+            f"aau.command{size}MiB.ahead",
+            _gain(AAU, ASYNC.having(*command)),
+            f"trips wait for commands of {size} MiB, {size * 1.048576 / 43.5 * 1e3:.0f} us each",
         )
 
 

@@ -54,8 +54,9 @@ class Case:
     seed: int = 0
 
     def having(self, *sets: str, **changes: Any) -> Case:
-        """The same with more overrides, or other fields."""
-        return replace(self, sets=(*self.sets, *sets), **changes)
+        """The same with more overrides (the later of two wins), or other fields."""
+        values = dict(text.split("=", 1) for text in (*self.sets, *sets))
+        return replace(self, sets=tuple(f"{path}={value}" for path, value in values.items()), **changes)
 
 
 @dataclass(frozen=True)
