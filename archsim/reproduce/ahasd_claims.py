@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from archsim.config import load_config
 from archsim.reproduce.ahasd import BENCH, held, ratio
 from archsim.reproduce.ahasd_cases import AREA, DIES_MM2, FULL, GPU, LAPTOP, NPU, PLAIN, SOURCE, SYNC, grid, specpim
-from archsim.reproduce.ahasd_runs import Case, Measured
+from archsim.reproduce.ahasd_runs import Case, Measured, resolved
 from archsim.reproduce.rows import Row, Verdict
-from archsim.system import System
+from archsim.session import build_job
 
 RULES = ("host", "best", "split")
 #: Launch cost of a kernel on the mobile GPU, us, and factors on the energy of all memories.
@@ -97,7 +96,7 @@ def share_rows() -> Iterator[Row]:
 
 def area_rows() -> Iterator[Row]:
     """Area of the additions from bits, lanes and gates, and their share of both dies that published shares imply."""
-    system = System.from_data(load_config("system", "ahasd_samsung").data)
+    system, _, _ = build_job(resolved(FULL))
     area = {name: cost.value / UM2_PER_MM2 for name, cost in system.prices().area_um2.items()}
     units = system.devices["pim"].standard.organisation["channels"] * system.devices["pim"].spec.ranks
     blocks = {name: area[f"control.{name}"] for name in ("edc", "tvc", "queues")} | {"aau": area["pim.aau"] / units}

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from archsim.config import Resolved
 from archsim.report.ahead import ahead
 from archsim.report.energy import energy
 from archsim.report.summary import acceptance
@@ -121,12 +122,12 @@ class Bench:
     def __call__(self, case: Case) -> Measured:
         """Simulate a case, or take its stored result."""
         if case not in self._known:
-            resolved = _resolved(case)
-            key = hashlib.sha256((resolved.digest + _code_digest()).encode()).hexdigest()[:32]
+            chosen = resolved(case)
+            key = hashlib.sha256((chosen.digest + _code_digest()).encode()).hexdigest()[:32]
             file = _folder() / f"{key}.json"
             found = _stored(file)
             if found is None:
-                found = _measured(run(resolved, trace="off"))
+                found = _measured(run(chosen, trace="off"))
                 _store(file, found)
                 self.simulated += 1
                 if self.watch is not None:
@@ -139,7 +140,8 @@ class Bench:
         return geometric([getattr(self(a), value) / getattr(self(b), value) for a, b in zip(cases, over, strict=True)])
 
 
-def _resolved(case: Case) -> Any:
+def resolved(case: Case) -> Resolved:
+    """Configuration of a case."""
     target, draft = PAIRS[case.pair]
     job: dict[str, Any] = {"target": target, "stream": f"synthetic:{target}+{draft}:alpaca", "seed": case.seed}
     job |= {"prompts": case.prompts, "tokens": case.tokens, "acceptance": case.acceptance}

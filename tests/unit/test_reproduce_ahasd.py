@@ -40,8 +40,8 @@ def test_results_outlive_the_process_and_damage_is_repaired(tmp_path, monkeypatc
 
 def test_results_depend_on_sources_and_configuration(tmp_path, monkeypatch):
     monkeypatch.setenv("ARCHSIM_CACHE", str(tmp_path))
-    monkeypatch.setattr(ahasd_runs, "run", lambda resolved, trace: resolved)
-    monkeypatch.setattr(ahasd_runs, "_measured", lambda resolved: FOUND)
+    monkeypatch.setattr(ahasd_runs, "run", lambda chosen, trace: chosen)
+    monkeypatch.setattr(ahasd_runs, "_measured", lambda chosen: FOUND)
     bench = Bench()
     for case in (NPU, NPU.having(seed=1), NPU.having("system.npu.arrays=2"), NPU.having(tokens=7)):
         bench(case)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from archsim.workload.plan import Pass
 
 if TYPE_CHECKING:
-    from archsim.device import Ops
     from archsim.engine.sim import Handle, Sim
     from archsim.schedules.ahasd.asynchronous import Batch, Pair
     from archsim.schedules.schedule import Steps
@@ -68,7 +67,7 @@ class TableControls(Controls):
         self.device: Any = job.system.devices["control"]
         self.edc = self.device.new_edc()
         self.tvc = self.device.new_tvc()
-        self._costs: dict[str, Ops] = {}
+        self._costs: dict[str, Any] = {}
         self._preset = False
         self._began_ps = self._kv = 0
         self._checked = 0
