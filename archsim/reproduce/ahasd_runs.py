@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from archsim.config import Resolved
 from archsim.report.ahead import ahead
 from archsim.report.energy import energy
 from archsim.report.summary import acceptance
@@ -24,10 +25,15 @@ from archsim.session import load, run
 from archsim.units import InputError
 
 #: Prompts of every cell, and their output tokens. Published requests have 1024 tokens; EDC's table lives on across
-#: the prompts of a run, and attention is a few percent of a pass, so two of 512 take the place of one.
-PROMPTS, TOKENS = 2, 512
-#: Pairs as published: target and draft.
-PAIRS = {"opt": ("opt-6.7b", "opt-1.3b"), "llama2": ("llama2-13b", "llama2-7b"), "palm": ("palm-30b", "palm-8b")}
+#: the prompts of a run, and attention is a few percent of a pass, so two of 256 take its place.
+PROMPTS, TOKENS = 2, 256
+#: Pairs as published: target and draft; the last is of the motivation figures only.
+PAIRS = {
+    "opt": ("opt-6.7b", "opt-1.3b"),
+    "llama2": ("llama2-13b", "llama2-7b"),
+    "palm": ("palm-30b", "palm-8b"),
+    "motivation": ("llama2-7b", "llama2-1.3b"),
+}
 DRAFTERS = ("specdec++", "svip", "adaedl", "banditspec")
 #: Folders whose sources no result depends on.
 _APART = ("reproduce", "sweep")
@@ -49,8 +55,9 @@ class Case:
     seed: int = 0
 
     def having(self, *sets: str, **changes: Any) -> Case:
-        """The same with more overrides, or other fields."""
-        return replace(self, sets=(*self.sets, *sets), **changes)
+        """The same with more overrides (the later of two wins), or other fields."""
+        values = dict(text.split("=", 1) for text in (*self.sets, *sets))
+        return replace(self, sets=tuple(f"{path}={value}" for path, value in values.items()), **changes)
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,8 @@ class Measured:
     ----------
     tps, energy_j : float
         Decoded tokens per second (geometric mean over prompts); energy per token, joules.
-    memory_w, npu_w : float
-        Mean power of the memory (its PIM devices included) and of the NPU.
+    memory_w, npu_w, total_w : float
+        Mean power of the memory (its PIM devices included), of the NPU, and of the machine.
     busy : dict
         Busy fraction by unit.
     per_step, batch_tokens : float
@@ -79,6 +86,7 @@ class Measured:
     energy_j: float
     memory_w: float
     npu_w: float
+    total_w: float
     busy: dict[str, float]
     per_step: float
     batch_tokens: float
@@ -114,12 +122,12 @@ class Bench:
     def __call__(self, case: Case) -> Measured:
         """Simulate a case, or take its stored result."""
         if case not in self._known:
-            resolved = _resolved(case)
-            key = hashlib.sha256((resolved.digest + _code_digest()).encode()).hexdigest()[:32]
+            chosen = resolved(case)
+            key = hashlib.sha256((chosen.digest + _code_digest()).encode()).hexdigest()[:32]
             file = _folder() / f"{key}.json"
             found = _stored(file)
             if found is None:
-                found = _measured(run(resolved, trace="off"))
+                found = _measured(run(chosen, trace="off"))
                 _store(file, found)
                 self.simulated += 1
                 if self.watch is not None:
@@ -132,7 +140,8 @@ class Bench:
         return geometric([getattr(self(a), value) / getattr(self(b), value) for a, b in zip(cases, over, strict=True)])
 
 
-def _resolved(case: Case) -> Any:
+def resolved(case: Case) -> Resolved:
+    """Configuration of a case."""
     target, draft = PAIRS[case.pair]
     job: dict[str, Any] = {"target": target, "stream": f"synthetic:{target}+{draft}:alpaca", "seed": case.seed}
     job |= {"prompts": case.prompts, "tokens": case.tokens, "acceptance": case.acceptance}
@@ -156,6 +165,7 @@ def _measured(result: Any) -> Measured:
         energy_j=summary["energy_per_token_j"],
         memory_w=memory / duration_s,
         npu_w=devices.get("npu", 0.0) / duration_s,
+        total_w=summary["mean_power_w"],
         busy=summary["units"],
         per_step=summary["accepted_per_step"],
         batch_tokens=float(np.mean(drafted)) if drafted.size else 0.0,

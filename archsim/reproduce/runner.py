@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from archsim.reproduce import ahasd_map, llada_map
+from archsim.reproduce.ahasd import BENCH, ahasd_rows
+from archsim.reproduce.ahasd_claims import claim_rows
 from archsim.reproduce.devices import dram_rows, flash_rows, layout_rows, pim_rows, systolic_rows
 from archsim.reproduce.energy import energy_rows
 from archsim.reproduce.lever import lever_rows
 from archsim.reproduce.llada import fit_rows, ladder_rows, technique_rows
 from archsim.reproduce.llada_claims import CLAIMS
-from archsim.reproduce.llada_map import map_rows, sweep_rows
 from archsim.reproduce.npu import npu_rows
 from archsim.reproduce.rows import Row, score
 from archsim.units import InputError, quote, suggest
@@ -21,7 +23,9 @@ TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
     "energy": (energy_rows,),
     "lever": (lever_rows,),
     "llada": (ladder_rows, fit_rows, technique_rows, *CLAIMS),
-    "llada_map": (map_rows, sweep_rows),
+    "ahasd": (ahasd_rows, claim_rows),
+    "llada_map": (llada_map.map_rows, llada_map.sweep_rows),
+    "ahasd_map": (ahasd_map.map_rows,),
 }
 
 
@@ -38,6 +42,7 @@ def reproduce(name: str, progress: Any = None) -> tuple[list[Row], dict[str, Any
     rows: list[Row] = []
     if progress is not None:
         progress.start(f"reproduce {name}")
+        BENCH.watch = lambda runs: progress.update(len(rows), max(len(rows) + 1, 150), f"{runs} runs")
     for table in TABLES if name == "all" else (name,):
         for source in TABLES[table]:
             for row in source():

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.lever.execution import padded
@@ -91,9 +91,12 @@ class ChainSd(Schedule):
             "doc": "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6",
         },
     )
+    draft_on: Literal["cpu", "pim", "npu", "gpu"] = field(
+        default="cpu", metadata={"doc": "device that drafts; its projection goes to the CPU where it runs none"}
+    )
 
     def placements(self) -> Mapping[str, Placement]:
-        """Target streamed with its projection, all rows projected on the NPU; draft in DRAM on the CPU."""
+        """Target streamed with its projection, all rows projected on the NPU; draft in DRAM."""
         return {
             "target": Placement(
                 layers_in="flash",
@@ -102,7 +105,7 @@ class ChainSd(Schedule):
                 ring=self.ring,
                 uncached_logits=True,
             ),
-            "draft": Placement(layers_on=("cpu",)),
+            "draft": Placement(layers_on=(self.draft_on,), head_on=tuple(dict.fromkeys((self.draft_on, "cpu")))),
         }
 
     def draft_len(self) -> int:

@@ -89,6 +89,7 @@ class Job:
         self.prompt = 0
         self.limit = 0
         self.fresh: dict[str, int] = {}
+        self._controls: dict[int, Block] = {}  # by the operator's entry in the table
         self.ended_early = 0
         self._progress: Any = None
         self._bookkeeping: dict[tuple[int, ...], Block] = {}
@@ -139,6 +140,10 @@ class Job:
                 flash[f"{role} KV of {self._longest_prompt()} prompt rows"] = (rows - kept) * model.kv_token_bytes
                 dram[f"{role} KV of one layer, read back"] = (rows - kept) * model.kv_row_bytes
             dram[f"{role} KV of {kept} rows"] = kept * model.kv_token_bytes
+        weights_of = {role: dram[f"{role} weights"] for role, place in self.placements.items() if not place.shares}
+        for device in self.system.devices.values():
+            for role, size in device.second_copies(weights_of).items():
+                dram[f"{role} weights as {device.name} needs them"] = size
         return {"dram": dram, "flash": flash}
 
     def _check_memory(self) -> None:
@@ -272,7 +277,10 @@ class Job:
         assert self.sim is not None
         ops = make_ops([{"kind": OpKind.CONTROL, "n": work}]) if isinstance(work, int) else work
         lowered = self.planner.ops.lower(self.system.having(OpKind.CONTROL, on), "target", "control", name, ops)
-        return self.sim.emit(row_block(lowered), after=after, request=self.request, label=f"control.{name}")
+        entry = int(lowered.op[0])
+        if entry not in self._controls:
+            self._controls[entry] = row_block(lowered)
+        return self.sim.emit(self._controls[entry], after=after, request=self.request, label=f"control.{name}")
 
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
         """Passes of a role at the current position.

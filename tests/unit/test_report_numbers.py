@@ -336,6 +336,9 @@ def test_area():
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
 def test_tables_are_written_and_read_back(name, ending, tmp_path):
     rows = table(sample(), name)
+    if name == "ahead":  # the sample drafts nothing ahead
+        assert rows == []
+        return
     assert rows
     assert all(list(row) == list(rows[0]) for row in rows)
     if (name, ending) == ("summary", "parquet"):

@@ -67,12 +67,15 @@ class TableControls(Controls):
         self.device: Any = job.system.devices["control"]
         self.edc = self.device.new_edc()
         self.tvc = self.device.new_tvc()
+        self._costs: dict[str, Any] = {}
         self._preset = False
         self._began_ps = self._kv = 0
         self._checked = 0
 
     def _row(self, action: str) -> Handle:
-        return self.job.control(action, self.device.cost(action), on="control")
+        if action not in self._costs:
+            self._costs[action] = self.device.cost(action)
+        return self.job.control(action, self._costs[action], on="control")
 
     # -- drafting control -----------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from archsim.config import InputError
 from archsim.registry import schedule
@@ -151,8 +151,14 @@ class Ahasd(Speculative):
     edc: Mode = field(default="table", metadata={"doc": "control of drafting ahead by entropy history"})
     tvc: Mode = field(default="table", metadata={"doc": "control of pre-verification by measured times"})
     drafting_goes_on: bool = field(
-        default=False,
+        default=True,
         metadata={"doc": "draft ahead after all where no token can be pre-verified in time (as published), or wait"},
+    )
+    target_in: Literal["dram", "flash"] = field(
+        default="dram", metadata={"doc": "where the target's layers and projection live; flash needs tvc=off"}
+    )
+    ring: int = field(
+        default=6, metadata={"min": 1, "max": 1024, "doc": "layer buffers filled ahead of a target in flash"}
     )
 
     @property
@@ -161,8 +167,21 @@ class Ahasd(Speculative):
         return (self.edc, self.tvc) != ("off", "off")
 
     def placements(self) -> Mapping[str, Placement]:
-        """Draft and target as ever; pre-verification runs the target's own weights on the banks that hold them."""
+        """Draft and target as ever; pre-verification runs the target's own weights on the banks that hold them.
+
+        Raises
+        ------
+        InputError
+            When pre-verification is asked for of a target that lives in flash.
+        """
         places = dict(super().placements())
+        if self.target_in == "flash":
+            if self.tvc != "off":
+                raise InputError(
+                    "schedule.tvc pre-verifies with target weights in the memory's banks; set schedule.tvc=off with "
+                    "schedule.target_in=flash"
+                )
+            places["target"] = replace(places["target"], layers_in="flash", head_in="flash", ring=self.ring)
         if self.tvc != "off":
             places["preverify"] = Placement(layers_on=PREVERIFY_ON, head_on=PREVERIFY_ON, shares="target")
         return places
