@@ -6,7 +6,6 @@ Everything heavy is imported inside the commands, so that ``archsim --help`` sta
 from __future__ import annotations
 
 import os
-import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 
 from archsim.cli import print_json, say
 from archsim.explain_commands import register as register_explain
+from archsim.options import path, whole
 from archsim.plot_commands import register as register_plot
 from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
@@ -35,31 +35,12 @@ register_sweeps(app)
 register_explain(app)
 register_plot(app)
 
-_WHOLE = re.compile(r"[-+]?[0-9]{1,40}")
-
-
-def _whole(text: str) -> int:
-    """A whole number in ASCII digits."""
-    if not _WHOLE.fullmatch(str(text)):
-        from archsim.units import quote
-
-        raise typer.BadParameter(f"{quote(text)} is not a whole number")
-    return int(text)
-
-
-def _path(text: str) -> Path:
-    """A path that is not empty (``Path("")`` would be the current folder)."""
-    if not str(text):
-        raise typer.BadParameter("the path is empty")
-    return Path(text)
-
-
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override one value; may be given many times.")
 ]
-Out = Annotated[Path | None, typer.Option("-o", "--output", parser=_path, metavar="DIR", help="Folder for the run.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="DIR", parser=_path, help="A run folder.")]
+Out = Annotated[Path | None, typer.Option("-o", "--output", parser=path, metavar="DIR", help="Folder for the run.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="DIR", parser=path, help="A run folder.")]
 
 
 def invoke(args: list[str]) -> int:
@@ -79,7 +60,7 @@ def invoke(args: list[str]) -> int:
 @app.command()
 def demo(
     output: Out = None,
-    tokens: Annotated[int, typer.Option(parser=_whole, metavar="INTEGER", help="Output tokens.")] = 64,
+    tokens: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Output tokens.")] = 64,
     as_json: Json = False,
 ) -> None:
     """Decode Llama-3.1-8B from flash on a OnePlus 12, plainly and speculatively, and compare."""
@@ -110,13 +91,13 @@ def run(
     ] = None,
     stream: Annotated[str | None, typer.Option(help="Decision stream (archsim list streams).")] = None,
     prompts: Annotated[
-        int | None, typer.Option(parser=_whole, metavar="INTEGER", help="Prompts to decode, one after the other.")
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Prompts to decode, one after the other.")
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(parser=_whole, metavar="INTEGER", help="Output tokens per prompt.")
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Output tokens per prompt.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(parser=_whole, metavar="INTEGER", help="Seed of the synthetic draws.")
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the synthetic draws.")
     ] = None,
     thermal: Annotated[
         str | None, typer.Option(metavar="PART", help="Thermal model of the phone, such as phone_passive.")
@@ -160,27 +141,27 @@ def replay(folder: RunFolder, as_json: Json = False) -> None:
 def report(
     folder: RunFolder,
     perfetto: Annotated[
-        Path | None, typer.Option(parser=_path, metavar="FILE", help="Write a Perfetto trace to this file.")
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Write a Perfetto trace to this file.")
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(parser=_path, metavar="DIR", help="Write the figures of the run into this folder.")
+        Path | None, typer.Option(parser=path, metavar="DIR", help="Write the figures of the run into this folder.")
     ] = None,
     tables: Annotated[
         Path | None,
-        typer.Option(parser=_path, metavar="FILE", help="Price the run by this file instead; nothing is simulated."),
+        typer.Option(parser=path, metavar="FILE", help="Price the run by this file instead; nothing is simulated."),
     ] = None,
     baseline: Annotated[
-        Path | None, typer.Option(parser=_path, metavar="DIR", help="Set energy and area against this run's.")
+        Path | None, typer.Option(parser=path, metavar="DIR", help="Set energy and area against this run's.")
     ] = None,
     export: Annotated[
-        Path | None, typer.Option(parser=_path, metavar="DIR", help="Write every table into this folder.")
+        Path | None, typer.Option(parser=path, metavar="DIR", help="Write every table into this folder.")
     ] = None,
     ending: Annotated[str, typer.Option("--format", help="csv | parquet | json, for --export")] = "csv",
     as_json: Json = False,
 ) -> None:
     """Tell where time, bytes, energy and area of a run went."""
     from archsim.config import InputError
-    from archsim.config.regular import check_output, output_folder
+    from archsim.config.regular import check_output, keep_apart, output_folder
     from archsim.report import terminal
     from archsim.session import report as make
     from archsim.units import quote
@@ -189,6 +170,8 @@ def report(
         raise InputError(f"--format {quote(ending)} is not one of csv, parquet, json")
     if perfetto is not None:
         check_output(perfetto)
+    inputs = {"the run": folder, "--tables": tables, "--baseline": baseline}
+    keep_apart({"--perfetto": perfetto}, inputs)
     prices = {"tables": tables, "baseline": baseline, "export": export, "ending": ending}
     with ExitStack() as folders:
         for target in (figures, export):
@@ -203,7 +186,7 @@ def report(
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", parser=_path, help="Files to check.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", parser=path, help="Files to check.")],
     as_json: Json = False,
 ) -> None:
     """Check files (part, system, model, run, decision stream) without running anything."""
@@ -264,11 +247,11 @@ def show(
 @import_app.command("model")
 def import_model(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", parser=_path, help="A Hugging Face config.json or a GGUF file.")
+        Path, typer.Argument(metavar="FILE", parser=path, help="A Hugging Face config.json or a GGUF file.")
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", parser=_path, metavar="FILE", help="Write the model file NAME.yaml here."),
+        typer.Option("-o", "--output", parser=path, metavar="FILE", help="Write the model file NAME.yaml here."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the model; the output's stem by default.")] = None,
     quant: Annotated[

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
+from archsim.options import path
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
 def explain(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run folder.")],
+    folder: Annotated[Path, typer.Argument(parser=path, metavar="DIR", help="A run folder.")],
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Also run again with every number of the machine moved.")
     ] = False,
@@ -23,18 +24,23 @@ def explain(
     ] = None,
     step: Annotated[float, typer.Option(help="Relative step of --sensitivity.")] = 0.05,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the sensitivities as a tornado (.png, .svg, .pdf).")
+        Path | None,
+        typer.Option(parser=path, metavar="FILE", help="Draw the sensitivities as a tornado (.png, .svg, .pdf)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Say what owns the time of a run, what more of each device could give, and what the answer hangs on."""
     from archsim.config import InputError
+    from archsim.config.regular import check_output
     from archsim.report import terminal
     from archsim.report.explain import explain as explain_trace
+    from archsim.report.style import check_ending
     from archsim.trace import Trace
 
     if figure is not None and not (sensitivity or params):
         raise InputError("--figure draws the sensitivities; give --sensitivity or --param too")
+    if figure is not None:
+        check_ending(check_output(figure))
     trace = Trace.load(folder)
     document: dict[str, Any] = explain_trace(trace)
     if sensitivity or params:
@@ -70,8 +76,8 @@ def explain(
 
 
 def diff(
-    one: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
-    other: Annotated[Path, typer.Argument(metavar="B", help="Another run folder.")],
+    one: Annotated[Path, typer.Argument(parser=path, metavar="A", help="A run folder.")],
+    other: Annotated[Path, typer.Argument(parser=path, metavar="B", help="Another run folder.")],
     as_json: Json = False,
 ) -> None:
     """Say what makes two runs differ, by cause: time by unit and phase, energy by action."""

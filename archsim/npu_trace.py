@@ -16,7 +16,7 @@ from archsim.devices.npu.numbers import POLICIES
 from archsim.devices.npu.systolic import Array, Systolic, fold_count, fold_starts, multiply, parse_array, shape_of
 from archsim.devices.npu.timeline import STAGES, StageTable, busy_milli, stages
 from archsim.report.stages import Slices, stage_figure, stage_perfetto
-from archsim.report.style import check_ending, save
+from archsim.report.style import save
 from archsim.system import System, pool_fixed
 from archsim.units import COEF_BITS, InputError, parse, quote, suggest
 
@@ -54,19 +54,6 @@ class Traced:
     tracks: tuple[str, ...]
     slices: Slices | None
     title: str
-
-
-def check_outputs(perfetto: Path | None, figure: Path | None) -> None:
-    """Refuse outputs that cannot be written or are the same file, before anything runs."""
-    from archsim.config.regular import check_output
-
-    for path in (perfetto, figure):
-        if path is not None:
-            check_output(path)
-    if figure is not None:
-        check_ending(figure)
-    if perfetto is not None and figure is not None and perfetto.resolve() == figure.resolve():
-        raise InputError(f"--figure {figure} is also --perfetto; give it another name")
 
 
 def write(traced: Traced, perfetto: Path | None, figure: Path | None) -> None:

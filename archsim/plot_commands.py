@@ -8,25 +8,33 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
+from archsim.options import path, text
 
 
 def plot(
-    source: Annotated[Path, typer.Argument(metavar="TABLE|DIR", help="A table, a JSON document of archsim, or a run.")],
+    source: Annotated[
+        Path, typer.Argument(parser=path, metavar="TABLE|DIR", help="A table, a JSON document of archsim, or a run.")
+    ],
     kind: Annotated[
         str,
         typer.Option(help="Runs: timeline latency energy area power. Tables: lines heat pareto reproduction tornado."),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The figure: .svg, .pdf or .png.")],
-    x: Annotated[str | None, typer.Option(help="Column of the horizontal axis.")] = None,
-    y: Annotated[str | None, typer.Option(help="Column of the vertical axis.")] = None,
-    by: Annotated[str | None, typer.Option(help="lines: column with one line per value.")] = None,
-    value: Annotated[str | None, typer.Option(help="heat: column of the cells.")] = None,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", parser=path, metavar="FILE", help="The figure: .svg, .pdf or .png.")
+    ],
+    x: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="Column of the horizontal axis.")] = None,
+    y: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="Column of the vertical axis.")] = None,
+    by: Annotated[
+        str | None, typer.Option(parser=text, metavar="TEXT", help="lines: column with one line per value.")
+    ] = None,
+    value: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="heat: column of the cells.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Draw one figure of a run or of a table."""
+    from archsim.config.regular import check_output
     from archsim.report.style import check_ending, save
 
-    check_ending(output)
+    check_ending(check_output(output))
     made = _figure(source, kind, {"x": x, "y": y, "by": by, "value": value})
     path = save(made, output)
     if as_json:
@@ -69,7 +77,7 @@ def _rows(source: Path, kind: str) -> Any:
 
         try:
             document = json.loads(read_regular(source, 1 << 28, "a JSON document"))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{source}: is no JSON document") from None
         if isinstance(document, dict):
             rows = document.get("sensitivity" if kind == "tornado" else "rows")

@@ -8,11 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
+from archsim.options import path, text, whole
 
 FILE = typer.Argument(metavar="SWEEP.yaml", help="A sweep file, or the name of one (archsim list sweeps).")
-WORKERS = typer.Option("-j", "--workers", min=1, max=4096, help="Worker processes.")
-OUT = typer.Option("-o", "--output", metavar="DIR", help="Folder; a sweep in it goes on where it stopped.")
-DASK = typer.Option("--dask", metavar="ADDRESS", help="Run on a dask cluster; 'local' starts one on this machine.")
+WORKERS = typer.Option("-j", "--workers", parser=whole, metavar="INTEGER", help="Worker processes.")
+OUT = typer.Option("-o", "--output", parser=path, metavar="DIR", help="Folder; a sweep in it goes on where it stopped.")
+DASK = typer.Option(
+    "--dask", parser=text, metavar="ADDRESS", help="Run on a dask cluster; 'local' starts one on this machine."
+)
 
 
 def sweep(
@@ -41,8 +44,10 @@ def sweep(
 
 def search(
     file: Annotated[str, FILE],
-    trials: Annotated[int, typer.Option(min=1, max=1_000_000, help="Trials in all, those of earlier calls included.")],
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sampler.")] = 0,
+    trials: Annotated[
+        int, typer.Option(parser=whole, metavar="INTEGER", help="Trials in all, with those of earlier calls.")
+    ],
+    seed: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the sampler.")] = 0,
     output: Annotated[Path | None, OUT] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:

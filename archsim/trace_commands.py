@@ -8,42 +8,50 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
+from archsim.options import path, text, whole
 
 app = typer.Typer(help="Replay a trace on one device alone.", no_args_is_help=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
 
-def check_outputs(source: Path, commands: Path | None, figure: Path | None) -> None:
-    """Refuse outputs that would replace the trace or each other, or that cannot be written, before anything runs."""
-    from archsim.config.regular import check_output
+def check_outputs(outputs: dict[str, Path | None], inputs: dict[str, str | Path | None]) -> None:
+    """Refuse outputs that would replace an input or each other, or that cannot be written, before anything runs."""
+    from archsim.config.regular import check_output, keep_apart
     from archsim.report.style import check_ending
-    from archsim.units import InputError
 
-    seen = {source.resolve(): "the trace itself"}
-    for what, target in (("--commands", commands), ("--figure", figure)):
-        if target is None:
-            continue
-        check_output(target)
-        if target.resolve() in seen:
-            raise InputError(f"{what} {target} is {seen[target.resolve()]}; give it another name")
-        seen[target.resolve()] = f"also {what}"
+    for target in outputs.values():
+        if target is not None:
+            check_output(target)
+    keep_apart(outputs, inputs, suffix=".yaml")
+    figure = outputs.get("--figure")
     if figure is not None:
         check_ending(figure)
 
 
 @app.command()
 def dram(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Requests, plain or gzip.")],
-    standard: Annotated[str, typer.Option(help="archsim list standards, or a file.")] = "lpddr5x-9600",
-    controller: Annotated[str, typer.Option(help="archsim list controllers, or a file.")] = "mobile",
-    channels: Annotated[int, typer.Option(help="Channels.")] = 1,
-    injection: Annotated[str, typer.Option(help="greedy | chain | chain:1 | paced:N | recorded")] = "greedy",
+    file: Annotated[Path, typer.Argument(parser=path, metavar="FILE", help="Requests, plain or gzip.")],
+    standard: Annotated[
+        str, typer.Option(parser=text, metavar="TEXT", help="archsim list standards, or a file.")
+    ] = "lpddr5x-9600",
+    controller: Annotated[
+        str, typer.Option(parser=text, metavar="TEXT", help="archsim list controllers, or a file.")
+    ] = "mobile",
+    channels: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Channels.")] = 1,
+    injection: Annotated[
+        str, typer.Option(parser=text, metavar="TEXT", help="greedy | chain | chain:1 | paced:N | recorded")
+    ] = "greedy",
     style: Annotated[
-        str | None, typer.Option("--format", help="rw-hex | ldst | dramsim3; recognised by default.")
+        str | None,
+        typer.Option("--format", parser=text, metavar="TEXT", help="rw-hex | ldst | dramsim3; recognised by default."),
     ] = None,
-    commands: Annotated[Path | None, typer.Option(help="Write the DRAM commands to this CSV file.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the read latencies into this file.")] = None,
+    commands: Annotated[
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Write the DRAM commands to this CSV file.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Draw the read latencies into this file.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Replay requests on the command-level DRAM model.
@@ -54,7 +62,8 @@ def dram(
     from archsim.devices.dram.controller import load_memory
     from archsim.devices.dram.replay import replay
 
-    check_outputs(file, commands, figure)
+    inputs = {"the trace": file, "--standard": standard, "--controller": controller}
+    check_outputs({"--commands": commands, "--figure": figure}, inputs)
     memory = load_memory(standard, controller, channels=channels)
     result = replay(memory, file, injection=injection, style=style, command_trace=commands)
     if figure is not None:
@@ -67,14 +76,26 @@ def dram(
 
 @app.command()
 def pim(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="An AiM instruction trace.")] = None,
-    gemv: Annotated[str | None, typer.Option(metavar="OUTxIN", help="A matrix-vector product instead.")] = None,
-    device: Annotated[str, typer.Option(help="gddr6_aim, lpddr5_pim, ... or a file.")] = "lpddr5x_pim",
-    dtype: Annotated[str | None, typer.Option(help="Data type of the product, such as W8A8.")] = None,
-    tokens: Annotated[int, typer.Option(help="Vectors that meet the same weights.")] = 1,
+    file: Annotated[
+        Path | None, typer.Argument(parser=path, metavar="[FILE]", help="An AiM instruction trace.")
+    ] = None,
+    gemv: Annotated[
+        str | None, typer.Option(parser=text, metavar="OUTxIN", help="A matrix-vector product instead.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(parser=text, metavar="TEXT", help="gddr6_aim, lpddr5_pim, ... or a file.")
+    ] = "lpddr5x_pim",
+    dtype: Annotated[
+        str | None, typer.Option(parser=text, metavar="TEXT", help="Data type of the product, such as W8A8.")
+    ] = None,
+    tokens: Annotated[
+        int, typer.Option(parser=whole, metavar="INTEGER", help="Vectors that meet the same weights.")
+    ] = 1,
     fence: Annotated[bool, typer.Option("--fence", help="A memory fence after each vector load.")] = False,
     baseline: Annotated[bool, typer.Option("--baseline", help="Also the same weights streamed without PIM.")] = False,
-    commands: Annotated[Path | None, typer.Option(help="Write channel 0's commands to this CSV file.")] = None,
+    commands: Annotated[
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Write channel 0's commands to this CSV file.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Replay PIM instructions, or lower one matrix-vector product, on the command-level PIM model."""
@@ -93,44 +114,75 @@ def pim(
     else:
         if (dtype, tokens, fence) != (None, 1, False):
             raise InputError("--dtype, --tokens and --fence belong to --gemv; a trace says itself what it does")
-        check_outputs(file, commands, None)
+        check_outputs({"--commands": commands}, {"the trace": file, "--device": device})
         result = replay(device, file, baseline=baseline, command_trace=commands)
     _show(result.to_json(), gemv or str(file), as_json)
 
 
 @app.command()
 def flash(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="A block trace.")] = None,
-    device: Annotated[str, typer.Option(help="ufs_4_0, ufs_2ch_1chip_2die_4pl, ... or a file.")] = "ufs_4_0",
+    file: Annotated[Path | None, typer.Argument(parser=path, metavar="[FILE]", help="A block trace.")] = None,
+    device: Annotated[
+        str, typer.Option(parser=text, metavar="TEXT", help="ufs_4_0, ufs_2ch_1chip_2die_4pl, ... or a file.")
+    ] = "ufs_4_0",
     pattern: Annotated[
-        str | None, typer.Option(help="rand_read | seq_read | rand_write | seq_write | mixed:READSHARE, instead.")
+        str | None,
+        typer.Option(
+            parser=text,
+            metavar="TEXT",
+            help="rand_read | seq_read | rand_write | seq_write | mixed:READSHARE, instead.",
+        ),
     ] = None,
-    size: Annotated[str, typer.Option(help="Size of a request, such as '16 KiB'.")] = "16 KiB",
-    qd: Annotated[int, typer.Option(help="Requests outstanding; a trace without one keeps its own times.")] = 0,
-    requests: Annotated[int, typer.Option(help="Requests of a pattern.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Seed of a pattern.")] = 123,
-    span: Annotated[str | None, typer.Option(help="Range that a pattern addresses; half of the device.")] = None,
-    core: Annotated[str, typer.Option(help="prime | performance | efficiency: who issues.")] = "prime",
+    size: Annotated[
+        str | None, typer.Option(parser=text, metavar="TEXT", help="Size of a pattern's requests; 16 KiB.")
+    ] = None,
+    qd: Annotated[
+        int,
+        typer.Option(
+            parser=whole, metavar="INTEGER", help="Requests outstanding; a trace without one keeps its own times."
+        ),
+    ] = 0,
+    requests: Annotated[
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Requests of a pattern; 10000.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Seed of a pattern; 123.")] = None,
+    span: Annotated[
+        str | None,
+        typer.Option(parser=text, metavar="TEXT", help="Range that a pattern addresses; half of the device."),
+    ] = None,
+    core: Annotated[
+        str, typer.Option(parser=text, metavar="TEXT", help="prime | performance | efficiency: who issues.")
+    ] = "prime",
     hot: Annotated[bool, typer.Option("--hot", help="The device is throttled.")] = False,
     style: Annotated[
-        str | None, typer.Option("--format", help="mqsim | fio | blkparse; recognised by default.")
+        str | None,
+        typer.Option("--format", parser=text, metavar="TEXT", help="mqsim | fio | blkparse; recognised by default."),
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="Unit of a fio trace's times, where it cannot be told.")] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(parser=text, metavar="TEXT", help="Unit of a fio trace's times, where it cannot be told."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Replay a block trace, or run a pattern, on the event-level flash model."""
     from archsim.devices.flash.replay import device_spec, result, run_pattern, run_trace
-    from archsim.units import InputError, parse
+    from archsim.units import InputError, parse, quote
 
     if (file is None) == (pattern is None):
         raise InputError("give a block trace or --pattern, one of the two")
     spec = device_spec(device)
     if pattern is not None:
+        _refuse({"--format": style, "--unit": unit}, "a trace")
         span_bytes = int(parse(span, "B")) if span else 0
-        depth = {"depth": qd or 1, "seed": seed, "span_bytes": span_bytes, "core": core, "hot": hot}
-        done = run_pattern(spec, pattern, int(parse(size, "B")), requests, **depth)
+        if span and not span_bytes:
+            raise InputError(f"a span of {quote(span)} holds nothing")
+        drawn = 123 if seed is None else seed
+        depth = {"depth": qd or 1, "seed": drawn, "span_bytes": span_bytes, "core": core, "hot": hot}
+        count = 10_000 if requests is None else requests
+        done = run_pattern(spec, pattern, int(parse(size or "16 KiB", "B")), count, **depth)
         document = result(spec, done)
     else:
+        _refuse({"--size": size, "--requests": requests, "--seed": seed, "--span": span}, "--pattern")
         done, info = run_trace(spec, file, format=style or "", unit=unit or "", depth=qd, core=core, hot=hot)
         document = {**result(spec, done), "trace": info}
     _show(document, pattern or str(file), as_json)
@@ -138,34 +190,63 @@ def flash(
 
 @app.command()
 def npu(
-    op: Annotated[str, typer.Option(help="matmul | attention | norm | rope | softmax | swiglu")] = "matmul",
-    m: Annotated[int | None, typer.Option(help="Rows (tokens).")] = None,
-    k: Annotated[int | None, typer.Option(help="Inner size, or width of a row.")] = None,
-    n: Annotated[int | None, typer.Option(help="Outer size.")] = None,
-    kv: Annotated[int | None, typer.Option(help="Cached rows (attention).")] = None,
-    heads: Annotated[int | None, typer.Option(help="Query heads (attention).")] = None,
-    kv_heads: Annotated[int | None, typer.Option(help="KV heads (attention); as many as query heads.")] = None,
-    head_dim: Annotated[int | None, typer.Option(help="Width of a head (attention).")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Weights (fp16, q4_0, ...), or the array's words (int8).")] = None,
-    system: Annotated[str | None, typer.Option(help="archsim list systems, or a file: run on its NPU.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Kernel policy; the system's own by default.")] = None,
-    sets: Annotated[list[str] | None, typer.Option("--set", help="system.npu.<field>=value")] = None,
-    array: Annotated[str | None, typer.Option(metavar="ROWSxCOLS", help="Run on a systolic array instead.")] = None,
-    dataflow: Annotated[str | None, typer.Option(help="ws | os | is: what stays in the array.")] = None,
-    sram: Annotated[
-        str | None, typer.Option(help="SRAM of input, weights, results: '512 KiB,512 KiB,256 KiB', or one size.")
+    op: Annotated[
+        str, typer.Option(parser=text, metavar="TEXT", help="matmul | attention | norm | rope | softmax | swiglu")
+    ] = "matmul",
+    m: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Rows (tokens).")] = None,
+    k: Annotated[
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Inner size, or width of a row.")
     ] = None,
-    link: Annotated[int | None, typer.Option(help="Words a cycle between DRAM and each SRAM; no limit.")] = None,
-    clock: Annotated[str | None, typer.Option(help="Clock of the array, 1 GHz.")] = None,
-    perfetto: Annotated[Path | None, typer.Option(help="Write the stages as a Perfetto trace.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Draw the stages into this file.")] = None,
+    n: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Outer size.")] = None,
+    kv: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Cached rows (attention).")] = None,
+    heads: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Query heads (attention).")] = None,
+    kv_heads: Annotated[
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="KV heads (attention); as many as query heads.")
+    ] = None,
+    head_dim: Annotated[
+        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Width of a head (attention).")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(parser=text, metavar="TEXT", help="Weights (fp16, q4_0, ...), or the array's words (int8)."),
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(parser=text, metavar="TEXT", help="archsim list systems, or a file: run on its NPU.")
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(parser=text, metavar="TEXT", help="Kernel policy; the system's own by default.")
+    ] = None,
+    sets: Annotated[list[str] | None, typer.Option("--set", help="system.npu.<field>=value")] = None,
+    array: Annotated[
+        str | None, typer.Option(parser=text, metavar="ROWSxCOLS", help="Run on a systolic array instead.")
+    ] = None,
+    dataflow: Annotated[
+        str | None, typer.Option(parser=text, metavar="TEXT", help="ws | os | is: what stays in the array.")
+    ] = None,
+    sram: Annotated[
+        str | None,
+        typer.Option(
+            parser=text, metavar="TEXT", help="SRAM of input, weights, results: '512 KiB,512 KiB,256 KiB', or one size."
+        ),
+    ] = None,
+    link: Annotated[
+        int | None,
+        typer.Option(parser=whole, metavar="INTEGER", help="Words a cycle between DRAM and each SRAM; no limit."),
+    ] = None,
+    clock: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="Clock of the array, 1 GHz.")] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Write the stages as a Perfetto trace.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Draw the stages into this file.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run one operator alone on an NPU's kernels, or a matrix product on a systolic array."""
     from archsim import npu_trace
     from archsim.units import InputError
 
-    npu_trace.check_outputs(perfetto, figure)
+    check_outputs({"--perfetto": perfetto, "--figure": figure}, {"--system": system})
     sizes = {"m": m, "k": k, "n": n, "kv": kv, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
     request = npu_trace.Request(op, sizes, dtype)
     draw = perfetto is not None or figure is not None

@@ -15,10 +15,10 @@ from archsim.config.files import (
     load_run,
     load_system,
 )
-from archsim.config.finding import check_name, find, names, packed_folder, search_path, user_folders
+from archsim.config.finding import check_name, find, is_path, names, packed_folder, search_path, user_folders
 from archsim.config.job import JobSpec
 from archsim.config.resolve import Resolved, digest
-from archsim.config.runs import check_file, describe, load_config, resolve_schedule
+from archsim.config.runs import check_file, describe, load_config, resolve_schedule, sweep_run
 from archsim.config.setting import Override
 from archsim.config.sweeps import SweepSpec
 from archsim.units import InputError
@@ -39,6 +39,7 @@ __all__ = [
     "describe",
     "digest",
     "find",
+    "is_path",
     "load_config",
     "load_model",
     "load_part",
@@ -48,5 +49,6 @@ __all__ = [
     "packed_folder",
     "resolve_schedule",
     "search_path",
+    "sweep_run",
     "user_folders",
 ]

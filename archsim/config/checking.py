@@ -342,6 +342,8 @@ def _field(item: dataclasses.Field[Any], hint: Any, value: Any, where: Where, pa
         checked = _adapter(hint).validate_json(json.dumps(value))
     except ValidationError as error:
         raise where.error(_words(error.errors(include_url=False)[0]), path) from None
+    if isinstance(checked, (list, tuple)) and not checked and item.default:
+        raise where.error("the list is empty; give at least one value", path)
     low, high = item.metadata.get("min"), item.metadata.get("max")
     for number_ in _numbers(checked):
         if number_ != number_ or (low is not None and number_ < low) or (high is not None and number_ > high):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from archsim.units import InputError, quote
 
 _PARTIAL_STEM = 50
+#: What the folders of runs and sweeps hold.
+_RUN_FILE = re.compile(r"manifest\.json|sweep\.json|points\.jsonl|[a-z_]+\.parquet")
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -92,6 +94,38 @@ def check_output(file: str | os.PathLike[str]) -> Path:
     elif problem:
         raise InputError(f"{path}: {problem.replace('cannot be read', 'cannot be written')}; choose another output")
     return Path(os.path.realpath(path))
+
+
+def keep_apart(
+    outputs: Mapping[str, Path | None], inputs: Mapping[str, str | Path | None], *, suffix: str = ""
+) -> None:
+    """Refuse outputs that would replace an input, a file of a run that is read, or each other.
+
+    Parameters
+    ----------
+    outputs, inputs : Mapping
+        Paths by what they are called in the error; None where nothing was given. An input may be a name instead.
+    suffix : str
+        Ending that may be left out of an input.
+
+    Raises
+    ------
+    InputError
+        Naming the output and what it would replace.
+    """
+    taken = {Path(os.path.realpath(file)): f"{what} itself" for what, file in inputs.items() if file is not None}
+    if suffix:
+        taken |= {Path(f"{path}{suffix}"): words for path, words in taken.items()}
+    for option, file in outputs.items():
+        if file is None:
+            continue
+        real = Path(os.path.realpath(file))
+        for path, words in taken.items():
+            if real == path or (path.is_file() and real.is_file() and real.samefile(path)):
+                raise InputError(f"{option} {file} is {words}; give it another name")
+            if real.parent == path and _RUN_FILE.fullmatch(real.name):
+                raise InputError(f"{option} {file} is a file of {words.removesuffix(' itself')}; give it another name")
+        taken[real] = f"also {option}"
 
 
 @contextmanager

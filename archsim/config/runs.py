@@ -8,7 +8,7 @@ from typing import Any
 
 from archsim.config.checking import Checked, Row, check_model, check_schedule
 from archsim.config.files import RunFile, find_named, load_run, load_system
-from archsim.config.finding import find, known_kind
+from archsim.config.finding import find, is_path, known_kind
 from archsim.config.job import ROLES, JobSpec
 from archsim.config.layers import KEYS, Section, load_layers, plain_section, stated_kind, subsection
 from archsim.config.reading import Where, read, shown
@@ -209,12 +209,30 @@ def _resolve_sweep(name_or_path: Any, sets: Sequence[str | Override]) -> Resolve
     return Resolved("sweep", layers.name, data, {}, digest(data), layers.path, checked.rows)
 
 
+def sweep_run(sweep: Resolved) -> Path:
+    """Run file below a sweep: by name, or by its path from the sweep's folder or, failing that, from here.
+
+    Raises
+    ------
+    InputError
+        When there is none.
+    """
+    name, near = sweep.data["run"], sweep.file.parent if sweep.file else None
+    if not is_path(name):
+        return find_named("run", name, _place_of(sweep), "run", near)
+    beside = near / name if near is not None else None
+    return find("run", beside if beside is not None and beside.is_file() else Path(name))
+
+
+def _place_of(sweep: Resolved) -> Where:
+    return Where(shown(sweep.file) if sweep.file else sweep.name, 1)
+
+
 def _axis_problems(sweep: Resolved) -> list[str]:
     """Problems of a sweep's axes: every value is tried on the run, alone with what the sweep sets."""
-    here = Where(shown(sweep.file) if sweep.file else sweep.name, 1)
-    near = sweep.file.parent if sweep.file else None
+    here = _place_of(sweep)
     try:
-        run = find_named("run", sweep.data["run"], here, "run", near)
+        run = sweep_run(sweep)
     except InputError as error:
         return [error.message]
     fixed = [f"{path}={_as_text(value)}" for path, value in sweep.data["set"].items()]

@@ -10,7 +10,7 @@ import numpy as np
 
 from archsim.report import style
 from archsim.report.figures import quantity
-from archsim.units import InputError, suggest
+from archsim.units import InputError, quote, suggest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,14 +29,18 @@ def _column(rows: Rows, name: str | None, option: str) -> list[Any]:
         raise InputError(f"name a column with {option}; columns: {', '.join(rows[0])}")
     if name not in rows[0]:
         raise InputError(f"{option} {name}: the table has no such column; {suggest(name, rows[0])}")
-    return [row.get(name) for row in rows]
+    values = [row.get(name) for row in rows]
+    odd = next((value for value in values if isinstance(value, (dict, list))), None)
+    if odd is not None:
+        raise InputError(f"{option} {name}: {quote(odd)} is neither a number nor a word")
+    return values
 
 
 def _numbers(rows: Rows, name: str | None, option: str) -> list[float]:
     values = _column(rows, name, option)
     for value in values:
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise InputError(f"{option} {name}: {value!r} is no number")
+            raise InputError(f"{option} {name}: {quote(value)} is no number")
     return [math.nan if value is None else float(value) for value in values]
 
 
@@ -134,7 +138,7 @@ def pareto_figure(rows: Rows, x: str | None, y: str | None) -> Figure:
     if "pareto" not in rows[0]:
         raise InputError("the table marks no Pareto front; give the sweep objectives")
     ok = [row.get("status", "ok") == "ok" for row in rows]
-    best = [bool(row["pareto"]) for row in rows]
+    best = [row.get("pareto") is True for row in rows]
     front = sorted((a, b) for a, b, good in zip(xs, ys, best) if good)
     with style.house():
         figure, axes = style.blank(3.2)
@@ -147,10 +151,7 @@ def pareto_figure(rows: Rows, x: str | None, y: str | None) -> Figure:
         ):
             px, py = [a for a, c in zip(xs, chosen) if c], [b for b, c in zip(ys, chosen) if c]
             if px:
-                look = {"facecolors": "none"} if name == "infeasible" else {}
-                colour = style.COLOURS[(7, 7, 0)[i]]
-                axes.scatter(px, py, s=14, marker="ox D".replace(" ", "")[i], edgecolors=colour, label=name,
-                             **(look or {"color": colour}))  # fmt: skip
+                axes.scatter(px, py, s=14, marker="oxD"[i], color=style.COLOURS[(7, 7, 0)[i]], label=name)
         axes.plot([a for a, _ in front], [b for _, b in front], color=style.COLOURS[0], linewidth=0.8)
         axes.set_xlabel(label(x or ""))
         axes.set_ylabel(label(y or ""))
@@ -163,6 +164,7 @@ def reproduction_figure(rows: Rows) -> Figure:
     """Published against simulated on logarithmic axes, by kind of row, with bands of 10 and 25 %."""
     for name in ("paper", "simulated", "kind"):
         _column(rows, name, "column")
+    rows = [{"paper": None, "simulated": None, "kind": "", **row} for row in rows]
     kinds = list(dict.fromkeys(str(row["kind"]) for row in rows))
     shown = [row for row in rows if _positive(row["paper"]) and _positive(row["simulated"])]
     if not shown:
@@ -203,6 +205,9 @@ def tornado_figure(table: Sequence[Mapping[str, Any]], most: int = 20) -> Figure
     kinds = ("latency", "energy", "area")
     if not table or any(kind not in table[0] for kind in ("path", *kinds)):
         raise InputError("a tornado needs rows with path, latency, energy and area")
+    for kind in kinds:
+        _numbers(table, kind, "column")
+    table = [{**dict.fromkeys(("path", *kinds)), **row} for row in table]
     strength = {row["path"]: max(abs(row[kind] or 0.0) for kind in kinds) for row in table}
     rows = sorted(table, key=lambda row: -strength[row["path"]])[:most]
     rows = [row for row in rows if strength[row["path"]] > 1e-4]

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from archsim.report.traffic import traffic
 from archsim.report.waste import waste
 from archsim.report.window import window
 from archsim.trace import Trace
-from archsim.units import PS_PER_S, InputError, suggest
+from archsim.units import PS_PER_S, InputError, quote, suggest
 
 Table = list[dict[str, Any]]
 _INT = re.compile(r"[-+]?[0-9]{1,40}")
@@ -178,6 +178,23 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
+def to_arrow(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as an Arrow table; a column of several types (numbers and words, say) or of huge integers becomes text."""
+    import pyarrow as pa
+
+    columns = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row.get(name) for row in rows]
+        kinds = {float if isinstance(v, (int, float)) and not isinstance(v, bool) else type(v) for v in values}
+        huge = any(isinstance(v, int) and abs(v) >= 2**63 for v in values)
+        if huge or len(kinds - {type(None)}) > 1:
+            values = [None if v is None else str(v) for v in values]
+        elif any(isinstance(v, float) for v in values):
+            values = [None if v is None else float(v) for v in values]
+        columns[name] = values
+    return pa.table(columns)
+
+
 def write_table(rows: Sequence[Mapping[str, Any]], file: str | os.PathLike[str]) -> Path:
     """Write rows as ``.csv``, ``.json`` or ``.parquet``, by the ending of `file`.
 
@@ -195,10 +212,9 @@ def write_table(rows: Sequence[Mapping[str, Any]], file: str | os.PathLike[str])
         elif path.suffix == ".json":
             partial.write_text(json.dumps(list(rows), indent=1, allow_nan=False) + "\n", encoding="utf-8")
         else:
-            import pyarrow as pa
             import pyarrow.parquet as pq
 
-            pq.write_table(pa.Table.from_pylist(list(rows)), partial)
+            pq.write_table(to_arrow(rows), partial)
     return path
 
 
@@ -210,10 +226,8 @@ def read_table(file: str | os.PathLike[str]) -> Table:
         raise InputError(f"{path}: {problem.replace('file', 'table')}")
     try:
         if path.suffix == ".csv":
-            with path.open(encoding="utf-8", newline="") as text:
-                return [
-                    {key: _number(value) for key, value in row.items()} for row in csv.DictReader(text, strict=True)
-                ]
+            with path.open(encoding="utf-8-sig", newline="") as text:
+                return _read_csv(path, text)
         if path.suffix == ".json":
             rows = json.loads(path.read_text(encoding="utf-8"))
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -230,9 +244,26 @@ def read_table(file: str | os.PathLike[str]) -> Table:
     raise InputError(f"{path}: a table is a .csv, .json or .parquet file")
 
 
+def _read_csv(path: Path, text: Iterable[str]) -> Table:
+    """Rows of a CSV file that all have the columns of its first line."""
+    reader = csv.DictReader(text, strict=True)
+    names = reader.fieldnames or []
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"{path}:1: the column {quote(twice)} comes twice")
+    rows = []
+    for row in reader:
+        if None in row or None in row.values():
+            raise InputError(f"{path}:{reader.line_num}: the row has not the {len(names)} columns of the first line")
+        rows.append({key: _number(value) for key, value in row.items()})
+    return rows
+
+
 def _number(text: str | None) -> Any:
     if text is None or text == "":
         return None
+    if text in ("True", "False"):
+        return text == "True"
     for pattern, kind in ((_INT, int), (_FLOAT, float)):
         if pattern.fullmatch(text):
             return kind(text)

@@ -13,14 +13,15 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from archsim.config import InputError, Resolved, SweepSpec, digest, find, load_config
+from archsim.config import InputError, Resolved, SweepSpec, digest, find, is_path, load_config, sweep_run
 from archsim.sweep.executors import executor
 from archsim.sweep.points import points
 from archsim.sweep.store import Store, code_digest
-from archsim.sweep.tables import write_tables
+from archsim.sweep.tables import check_metrics, write_tables
 from archsim.sweep.work import resolve, simulate
 
 SWEEPS = Path("archsim-runs")
+MOST_WORKERS = 4096
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,8 @@ def load_sweep(source: str | Path | Mapping[str, Any]) -> Sweep:
         data = dict(resolved.data)
         spec = SweepSpec(**{key: value for key, value in data.items() if key not in ("name", "kind")})
         run = spec.run
-        near = resolved.file.parent / run if resolved.file is not None else None
-        if near is not None and Path(run).suffix and near.is_file():
-            run = str(near)
-    if isinstance(run, str) and Path(run).suffix:
+        run = str(sweep_run(resolved))
+    if isinstance(run, str) and is_path(run):
         run = str(find("run", Path(run)))
     return Sweep(str(data["name"]), spec, run, {**data, "resolved_run": _base_digest(run, spec)})
 
@@ -148,8 +147,7 @@ def sweep(
     InputError
         For a sweep that is wrong, a folder that cannot be used, or workers that die.
     """
-    if workers < 1:
-        raise InputError(f"-j {workers}: at least one process is needed")
+    _check_workers(workers)
     made = source if isinstance(source, Sweep) else load_sweep(source)
     listed = points(made.spec)
     keys = _keys(made, listed)
@@ -162,6 +160,11 @@ def sweep(
         rows, means = write_tables(made, listed, [store.done[key] for key in keys], folder)
     failed = sum(row["status"] == "failed" for row in rows)
     return SweepResult(folder, rows, means, len(todo), reused, failed)
+
+
+def _check_workers(workers: int) -> None:
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InputError(f"-j {workers}: 1 to {MOST_WORKERS} processes can work")
 
 
 def _keys(made: Sweep, listed: list[dict[str, Any]]) -> list[str]:
@@ -199,6 +202,7 @@ def _run(
     try:
         # The first point runs here: it compiles what the workers then load from the cache.
         store.add(keys[todo[0]], simulate(made.run, spec.set, listed[todo[0]]))
+        check_metrics(spec, store.done[keys[todo[0]]])
         waiting = iter(todo[1:])
         with executor(min(workers, max(len(todo) - 1, 1)), dask) as (pool, at_once):
             running: dict[Future[Any], int] = {}
@@ -211,7 +215,9 @@ def _run(
                     break
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    store.add(keys[running.pop(future)], future.result())
+                    key = keys[running.pop(future)]
+                    store.add(key, future.result())
+                    check_metrics(spec, store.done[key])
                 if progress is not None:
                     finished = sum(key in store.done for key in keys) if len(keys) < 1000 else finished + len(done)
                     progress.update(finished, len(listed))
@@ -232,6 +238,7 @@ def estimate(source: str | Path | Mapping[str, Any], *, workers: int = 1) -> dic
     dict
         ``points``, ``cpu_s_per_point``, ``time_s`` with `workers`, ``disk_bytes``.
     """
+    _check_workers(workers)
     made = load_sweep(source)
     listed = points(made.spec)
     _keys(made, listed)

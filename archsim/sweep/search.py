@@ -6,17 +6,21 @@ the finished trials into the sampler and goes on, so its table is that of an uni
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from archsim.config import InputError, SweepSpec, digest
 from archsim.config.sweeps import Span
-from archsim.sweep.points import axis_values, ends
+from archsim.sweep.points import MOST_POINTS, axis_values, ends
 from archsim.sweep.runner import SWEEPS, Sweep, SweepResult, load_sweep
 from archsim.sweep.store import Store, code_digest
-from archsim.sweep.tables import write_tables
+from archsim.sweep.tables import check_metrics, write_tables
 from archsim.sweep.work import resolve, simulate
+
+#: Largest seed of the samplers.
+MOST_SEED = 2**32 - 1
 
 
 def search(
@@ -41,6 +45,10 @@ def search(
     except ImportError:
         raise InputError("a search needs the package 'optuna'; install archsim[search]") from None
 
+    if not 1 <= trials <= MOST_POINTS:
+        raise InputError(f"--trials {trials}: 1 to {MOST_POINTS} can be asked for")
+    if not 0 <= seed <= MOST_SEED:
+        raise InputError(f"--seed {seed}: it must lie between 0 and {MOST_SEED}")
     made = source if isinstance(source, Sweep) else load_sweep(source)
     spec = made.spec
     if not spec.objectives:
@@ -52,7 +60,9 @@ def search(
     store = Store(folder, identity)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler_class = optuna.samplers.TPESampler if len(spec.objectives) == 1 else optuna.samplers.NSGAIISampler
-    sampler = sampler_class(seed=seed, constraints_func=_violations if spec.constraints else None)
+    with warnings.catch_warnings():  # experimental in old versions of optuna, deprecated in new ones
+        warnings.simplefilter("ignore")
+        sampler = sampler_class(seed=seed, constraints_func=_violations if spec.constraints else None)
     study = optuna.create_study(
         directions=["minimize" if way == "min" else "maximize" for way in spec.objectives.values()], sampler=sampler
     )
@@ -103,9 +113,7 @@ def _suggest(trial: Any, path: str, axis: Any, choices: list[Any] | None) -> Any
 def _tell(study: Any, trial: Any, spec: SweepSpec, result: Mapping[str, Any]) -> None:
     import optuna
 
-    for name in (*spec.objectives, *spec.constraints):
-        if result["status"] == "ok" and name not in result:
-            raise InputError(f"the runs have no result {name!r}; see the columns of a run's summary")
+    check_metrics(spec, result)
     values = [result.get(name) for name in spec.objectives]
     if result["status"] != "ok" or any(value is None for value in values):
         study.tell(trial, state=optuna.trial.TrialState.FAIL)

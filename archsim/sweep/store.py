@@ -19,8 +19,9 @@ from typing import Any
 import archsim
 from archsim.config import InputError, digest
 from archsim.config.regular import reason, replaced, what_is
+from archsim.runfolder import LOCK, FolderLock
 
-SPEC, POINTS, LOCK = "sweep.json", "points.jsonl", "sweep.lock"
+SPEC, POINTS = "sweep.json", "points.jsonl"
 
 
 @cache
@@ -47,7 +48,7 @@ class Store:
     Raises
     ------
     InputError
-        When the folder cannot be written or belongs to another sweep.
+        When the folder cannot be written.
     """
 
     def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
@@ -59,8 +60,7 @@ class Store:
             raise InputError(f"{folder}: cannot be made: {reason(error)}") from None
         if not os.access(folder, os.W_OK | os.X_OK):
             raise InputError(f"{folder}: cannot be written; choose another folder with -o")
-        self._claim(spec)
-        self._read()
+        self._spec = spec
 
     def _claim(self, spec: dict[str, Any]) -> None:
         path = self.folder / SPEC
@@ -76,7 +76,7 @@ class Store:
             raise InputError(f"{path}: {problem}")
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError):
+        except (ValueError, OSError, RecursionError):
             raise InputError(f"{path}: cannot be read; remove the folder or choose another with -o") from None
         if digest(held) != digest(spec):
             name = held.get("name", "?") if isinstance(held, dict) else "?"
@@ -92,9 +92,10 @@ class Store:
         raw = path.read_bytes()
         whole = raw[: raw.rfind(b"\n") + 1]
         for line in whole.splitlines():
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, LookupError, TypeError, RecursionError):
                 entry = json.loads(line)
-                self.done[entry["key"]] = entry["result"]
+                if entry["result"]["status"] in ("ok", "failed"):
+                    self.done[entry["key"]] = entry["result"]
         if len(whole) < len(raw):
             with path.open("rb+") as stream:
                 stream.truncate(len(whole))
@@ -111,22 +112,18 @@ class Store:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes out of the folder.
+        """Keep other processes out of the folder, and read what is there.
 
         Raises
         ------
         InputError
-            When another process works in it.
+            When another process works in it, or it belongs to another sweep.
         """
-        import fcntl
-
-        with (self.folder / LOCK).open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(
-                    f"{self.folder}: another sweep is running in this folder; wait, or choose another with -o"
-                ) from None
+        lock = FolderLock(self.folder)
+        try:
+            # What another process holds is neither claimed nor read: it may be in the middle of a line.
+            self._claim(self._spec)
+            self._read()
             yield
-        with suppress(OSError):
-            (self.folder / LOCK).unlink()
+        finally:
+            lock.free()

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archsim.config.regular import replaced
-from archsim.report.tables import to_csv
+from archsim.report.tables import to_arrow, to_csv
 from archsim.sweep.work import resolve
-from archsim.units import InputError, suggest
+from archsim.units import InputError, quote, suggest
 
 if TYPE_CHECKING:
+    from archsim.config import SweepSpec
     from archsim.sweep.runner import Sweep
 
 Table = list[dict[str, Any]]
@@ -56,9 +57,8 @@ def table(made: Sweep, listed: Sequence[Mapping[str, Any]], results: Sequence[Ma
     """Rows of a sweep in the order of its points."""
     spec = made.spec
     names = list(dict.fromkeys(name for result in results for name in result if name not in ("status", "error")))
-    for metric in (*spec.objectives, *spec.constraints):
-        if names and metric not in names:
-            raise InputError(f"the runs have no result {metric!r}; {suggest(metric, names)}")
+    for result in results:
+        check_metrics(spec, result)
     rows = []
     for i, (point, result) in enumerate(zip(listed, results)):
         status = result["status"]
@@ -70,6 +70,28 @@ def table(made: Sweep, listed: Sequence[Mapping[str, Any]], results: Sequence[Ma
         best = pareto(rows, spec.objectives)
         rows = [{**row, "pareto": row["point"] in best} for row in rows]
     return rows
+
+
+def check_metrics(spec: SweepSpec, result: Mapping[str, Any]) -> None:
+    """Refuse objectives and constraints on what a point that ran has no number for; a failed point says nothing.
+
+    Raises
+    ------
+    InputError
+        With the numbers there are.
+    """
+    if result["status"] != "ok":
+        return
+    numbers = [name for name, value in result.items() if value is None or _is_number(value)]
+    for metric in (*spec.objectives, *spec.constraints):
+        if metric in result and metric not in numbers:
+            raise InputError(f"the result {quote(metric)} is no number; {suggest(metric, numbers)}")
+        if metric not in result:
+            raise InputError(f"the runs have no result {quote(metric)}; {suggest(metric, numbers)}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def pareto(rows: Sequence[Mapping[str, Any]], objectives: Mapping[str, str]) -> set[int]:
@@ -173,7 +195,7 @@ def _write(rows: Table, units: Mapping[str, str], stem: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    arrow = pa.Table.from_pylist(rows)
+    arrow = to_arrow(rows)
     fields = [field.with_metadata({"unit": units.get(field.name.removesuffix(".ci95"), "")}) for field in arrow.schema]
     with replaced(stem.with_suffix(".parquet")) as partial:
         pq.write_table(arrow.cast(pa.schema(fields)), partial)

@@ -48,7 +48,9 @@ class Speculative(Schedule):
 
     drafter: Name = field(default="specdec++", metadata={"doc": "how long a batch is"})
     length: int = field(default=8, metadata={"min": 1, "max": CAP, "doc": "tokens per batch of the fixed drafter"})
-    arms: tuple[int, ...] = field(default=(2, 4, 6, 8), metadata={"doc": "lengths the bandit chooses from"})
+    arms: tuple[int, ...] = field(
+        default=(2, 4, 6, 8), metadata={"min": 1, "max": CAP, "doc": "lengths the bandit chooses from"}
+    )
 
     def placements(self) -> Mapping[str, Placement]:
         """Both models in DRAM, each with its projection where its layers run."""

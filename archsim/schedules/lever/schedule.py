@@ -189,9 +189,8 @@ class Decoding:
         eager = self.knobs.projection == "npu_eager"
         for shape in run.lower_shapes:
             whole = estimate(tree_pass(job, shape, 0, layers, projected=shape * eager))
-            for leaves in SEEDED_LEAVES:
-                if leaves <= max(shape, SEEDED_LEAVES[0]):
-                    self.table.seed(shape, leaves, whole + leaves * leaf_ps)
+            for leaves in [leaves for leaves in SEEDED_LEAVES if leaves <= shape] or [shape]:
+                self.table.seed(shape, leaves, whole + leaves * leaf_ps)
         if run.exit_layer < layers and self.knobs.ask_table:
             self.above = {s: estimate(tree_pass(job, s, run.exit_layer, layers)) for s in run.upper_shapes}
 
