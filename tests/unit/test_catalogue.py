@@ -67,7 +67,7 @@ def test_a_schedule_is_shown_under_overrides():
     ("kind", "count", "name", "path", "value", "words"),
     [
         ("flash_devices", 6, "ufs_2ch_1chip_2die_4pl", "spec.pages_per_block", 384, "MQSim"),
-        ("pim_devices", 5, "lpddr5x_pim", "compute.accumulators", 64, "fitted: this reading among 16"),
+        ("pim_devices", 6, "lpddr5x_pim", "compute.accumulators", 64, "fitted: this reading among 16"),
         ("standards", 4, "lpddr5x-9600", "data_rate_mt_s", 9600, "no public LPDDR5X timing table"),
         ("standards", 4, "lpddr5x-9600", "organisation.rows", 65536, "16 Gb x16 die"),
         ("controllers", 7, "mobile", "read_queue", 64, "assumed: a phone controller"),

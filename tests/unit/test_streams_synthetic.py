@@ -42,11 +42,6 @@ def test_name_and_source():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "synthetic:llada-8b:gsm8k",
-            "no acceptance data for llada-8b; it denoises blocks and verifies no drafts, and synthetic streams serve "
-            "speculative schedules only; name a speculative target such as llama-3.1-8b",
-        ),
         ("synthetic:qwen3-8b:gsm", "unknown task 'gsm'; did you mean 'gsm8k'?"),
         (
             "synthetic:qwen3-4b+qwen3-0.6b:gsm8k",
