@@ -202,7 +202,7 @@ def queue_figure(trace: Trace) -> Figure:
     with style.house():
         figure, axes = style.blank(2.2)
         axes.step(times * PS_PER_S * factor, depth, where="post", linewidth=0.7, **style.line(0))
-        axes.set_ylim(0, depth.max() + 1)
+        axes.set_yticks(range(int(depth.max()) + 2))
         axes.set_xlim(0, trace.duration_ps * factor)
         axes.set_xlabel(f"time ({text})")
         axes.set_ylabel("batches that wait")

@@ -20,11 +20,13 @@ def test_a_request_of_1024_tokens_takes_two_seconds():
     """Planning and simulating, once the kernels are compiled and the products of the banks are known."""
 
     def cpu_s(seed):
-        return run(load(system="ahasd_samsung", schedule="ahasd", job={**JOB, "seed": seed}), trace="off").summary[
-            "cpu_s"
-        ]
+        resolved = load(system="ahasd_samsung", schedule="ahasd", job={**JOB, "seed": seed})
+        return run(resolved, trace="off").summary["cpu_s"]
 
-    cpu_s(0)
+    seeds = (0, 1, 2)
+    for seed in seeds:
+        cpu_s(seed)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert min(cpu_s(seed) for seed in (1, 2, 3)) < 2.0
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
+    best = [min(cpu_s(seed) for _ in range(3)) for seed in seeds]  # other work on the machine only adds to it
+    assert sum(best) / len(best) < 2.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB: nothing is kept between runs
