@@ -84,7 +84,7 @@ def test_latency_buckets_are_tiles_of_rows():
     resolved = load(system="llada_ace5_pro", schedule="llada", job=JOB)
     system, _, job = build_job(resolved)
     described = system.describe(job.store_levels())
-    described["stores"] += job.rings
+    described["stores"] += job.stores
     table = LatencyTable(declare(described, log="tasks"), job, "target", 100)
     assert table.bucket_end(5, 100) == 32
     assert table.bucket_end(33, 100) == 64

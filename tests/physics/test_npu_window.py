@@ -81,7 +81,7 @@ def warm_pass(model, how, *sets, passes=2, rows=BLOCK, kv=PROMPT):
     job = job_of(model, how, *sets)
     phase = "verify" if job.models["target"].causal else "denoise"
     described = job.system.describe(job.store_levels())
-    described["stores"] += job.rings
+    described["stores"] += job.stores
     sim = declare(described, log="full")
     job.bind(sim)
     begins = []

@@ -18,7 +18,7 @@ def lacks(system: str, schedule: str) -> str:
     """What a schedule's placements need and a machine does not have, or nothing."""
     lacking = [name for name in registry.get("schedule", schedule).needs if name not in SYSTEMS[system].devices]
     if lacking:
-        return f"has no device '{lacking[0]}'"
+        return f"has no (device ')?{lacking[0]}"
     devices = SYSTEMS[system].devices.values()
     if getattr(registry.get("schedule", schedule)(), "controlled", False) and "control" not in SYSTEMS[system].devices:
         return "has no device 'control'"

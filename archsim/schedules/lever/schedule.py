@@ -92,7 +92,9 @@ class Lever(Schedule):
     projection: Literal["cpu_on_demand", "npu_on_demand", "npu_eager"] = knob(
         "cpu_on_demand", "rows of the accepted path on the CPU, the same on the NPU, or all rows on the NPU"
     )
-    head_rows: int = knob(4, "rows of the fixed-shape graph of projection npu_on_demand; assumed", 1, 256)
+    head_rows: int = knob(
+        2, "rows of the graph of projection npu_on_demand, the smallest batched one; chosen on figure 14", 1, 256
+    )
     ring: int = knob(
         6, "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6", 1, 1024
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.baselines import ResidentAr
@@ -19,6 +19,8 @@ from archsim.workload.plan import Placement
 @dataclass(frozen=True)
 class ArOffload(ResidentAr):
     """Autoregressive decoding with the layers on the NPU or on the CPU, projection on the CPU."""
+
+    needs: ClassVar[tuple[str, ...]] = ("npu",)
 
     layers_on: Literal["npu", "cpu"] = field(default="npu", metadata={"doc": "device of the layers"})
 
