@@ -11,7 +11,10 @@ from archsim.trace import Trace
 from archsim.units import PS_PER_S
 
 #: Phases in the order in which figures and tables show them; others follow in alphabetical order.
-PHASES = ("prefill", "draft", "predict", "io", "compute", "projection", "control")
+PHASES = (
+    *("prefill", "draft", "predictor", "io", "compute", "projection", "control"),
+    *("preverify", "revision", "map", "merge", "bookkeeping"),
+)
 
 
 def in_order(phases: Any) -> list[str]:

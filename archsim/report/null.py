@@ -35,8 +35,12 @@ def null_model(trace: Trace) -> dict[str, Any]:
         float((times * ops["weight_bytes"])[loads & (ops["device"] == name)].sum()) / peaks[name]["bytes_per_s"]
         for name in storage
     )
-    memory = sum(peak["bytes_per_s"] for name, peak in peaks.items() if name not in storage)
-    memory_s = float((times * moved)[~loads].sum()) / memory
+    pools = {pool["name"] for pool in trace.manifest["pools"]}
+    shared = sum(peak["bytes_per_s"] for name, peak in peaks.items() if f"{name}.bandwidth" in pools)
+    memory_s = sum(
+        float((times * moved)[~loads & (ops["device"] == name)].sum()) / (peaks[name]["bytes_per_s"] or shared)
+        for name in np.unique(ops["device"][~loads]).tolist()
+    )
     compute_s = sum(
         float((times * 2 * ops["macs"])[ops["device"] == name].sum()) / peak["ops_per_s"]
         for name, peak in peaks.items()

@@ -70,16 +70,17 @@ def sensitivities(
             raise InputError(f"{path} is no number of the machine; see archsim show system --sources")
     chosen = list(paths) or list(moved)
     centre = _results(plain)
+    table = []
     if progress is not None:
         progress.start("sensitivities")
-    table = []
-    for i, path in enumerate(chosen):
-        row = moved[path]
-        table.append(_slopes(source, sets, named, row, centre, step))
+    try:
+        for i, path in enumerate(chosen):
+            table.append(_slopes(source, sets, named, moved[path], centre, step))
+            if progress is not None:
+                progress.update(i + 1, len(chosen), path)
+    finally:
         if progress is not None:
-            progress.update(i + 1, len(chosen), path)
-    if progress is not None:
-        progress.stop()
+            progress.stop()
     return sorted(table, key=lambda entry: -abs(entry["latency"] or 0.0))
 
 

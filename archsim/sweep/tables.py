@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Table = list[dict[str, Any]]
 
 _SUFFIX_UNITS = (
-    ("_per_s", "1/s"),
     ("_bytes_per_s", "B/s"),
+    ("_per_s", "1/s"),
     ("_s", "s"),
     ("_j", "J"),
     ("_w", "W"),

@@ -18,7 +18,7 @@ from archsim.device import Device, OpKind
 from archsim.engine.sim import Block
 from archsim.workload.keepers import Change, DropAllKeeper, FirstTouchKeeper, Ground, Keeper
 from archsim.workload.plan import Pass, Planner, chain
-from archsim.workload.residency import DropAll, FirstTouch, PerOperator, Residency, Resident
+from archsim.workload.residency import DropAll, FirstTouch, PerOperator, Residency, Resident, Unmapped
 from archsim.workload.swapping import PerOperatorKeeper, ResidentKeeper
 
 
@@ -101,4 +101,6 @@ def _keeper(residency: Residency, ground: Ground, first_store: int) -> Keeper:
         return DropAllKeeper(ground, residency)
     if isinstance(residency, Resident):
         return ResidentKeeper(ground, residency, first_store)
-    return Keeper(ground)
+    if isinstance(residency, Unmapped):
+        return Keeper(ground)
+    raise TypeError(f"no keeper for {residency!r}")

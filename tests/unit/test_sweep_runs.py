@@ -152,6 +152,7 @@ def test_means_by_hand():
     [
         ("ttft_s", "s"),
         ("decode_tokens_per_s", "1/s"),
+        ("x_bytes_per_s", "B/s"),
         ("energy_j", "J"),
         ("phases.io", "s"),
         ("bytes.dram", "B"),

@@ -38,7 +38,7 @@ Entropies = Callable[[int], float]
 
 
 class Drafter:
-    """A fixed length; the adaptive ones override :meth:`stops`, :meth:`least` or :meth:`learn`.
+    """A fixed length; the adaptive ones override :meth:`stops` or :meth:`learn`.
 
     Parameters
     ----------
@@ -54,16 +54,12 @@ class Drafter:
         most = min(room, CAP)
         self.begin()
         for drafted in range(1, most):
-            if drafted >= self.least() and self.stops(entropies(drafted - 1), drafted):
+            if self.stops(entropies(drafted - 1), drafted):
                 return drafted
         return most
 
     def begin(self) -> None:
         """Start a batch."""
-
-    def least(self) -> int:
-        """Fewest tokens of a batch."""
-        return 1
 
     def stops(self, entropy: float, drafted: int) -> bool:
         """Whether to stop behind the token just drafted, whose distribution had `entropy` nats."""
@@ -88,19 +84,10 @@ class SpecDecPlus(Drafter):
         """No token yet: all accepted."""
         self._all = 1.0
 
-    def least(self) -> int:
-        """Two tokens."""
-        return 2
-
-    def plan(self, entropies: Entropies, room: int) -> int:
-        """As the base class; the first token counts although the batch cannot end behind it."""
-        most = min(room, CAP)
-        everything = 1.0
-        for drafted in range(1, most):
-            everything *= acceptance_at(entropies(drafted - 1))
-            if drafted >= self.least() and 1.0 - everything > 0.3:
-                return drafted
-        return most
+    def stops(self, entropy: float, drafted: int) -> bool:
+        """``1 - prod p_accept > 0.3``, from the second token on; the first counts although no batch ends behind it."""
+        self._all *= acceptance_at(entropy)
+        return drafted >= 2 and 1.0 - self._all > 0.3
 
 
 class AdaEdl(Drafter):
