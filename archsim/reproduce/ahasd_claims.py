@@ -25,14 +25,14 @@ def scaled_energy(found: Measured, factor: float) -> float:
 
 def rival_rows() -> Iterator[Row]:
     """SpecPIM-like machines, the mobile GPU and the discrete one."""
-    chosen = {"drafters": ("specdec++",)}
     for rule in RULES:
+        chosen = {"drafters": ("specdec++",), "pairs": ("opt", "llama2", "palm")[: 1 if rule == "split" else 3]}
         gain = ratio(FULL, specpim(rule), **chosen)
         saved = 1.0 / ratio(FULL, specpim(rule), "energy_j", **chosen)
         why = {
             "host": "the rival's memory only drafts: its verification is the GPU's",
             "best": "the rival may verify in the memory, where a pass over the target is several times as fast",
-            "split": "the rival verifies on both at once: nothing that AHASD has makes up for it",
+            "split": "the rival verifies on both at once: nothing that AHASD has makes up for it (OPT pair only)",
         }[rule]
         for what, paper, value in (("throughput", 1.5, gain), ("efficiency", 1.24, saved)):
             yield Row(
