@@ -101,6 +101,7 @@ class Governor:
     def __init__(self, spec: ThermalSpec, system: System, sim: Sim, job: Job) -> None:
         self.spec, self.sim, self.job = spec, sim, job
         self.devices = list(system.devices)
+        self.kinds = {name: device.kind for name, device in system.devices.items()}
         self.prices = system.prices()
         self.meter = Meter(sim, job.planner.ops, self.prices, self.devices)
         self.network = Network(spec)
@@ -153,10 +154,11 @@ class Governor:
                 found[self._node(block.split(".", 1)[0])] += twice * cost.value / 1e3
         return found
 
-    @staticmethod
-    def _node(device: str) -> str:
+    def _node(self, device: str) -> str:
         """Node that a device heats; in-memory processing heats the memory, unknown devices the body."""
-        return {"pim": "dram"}.get(device, device if device in DIES else "rest")
+        if self.kinds.get(device) == "pim":
+            return "dram"
+        return device if device in DIES else "rest"
 
     def _volt(self, clock: Clock) -> float:
         return clock.corners[self.corner[clock.name]][1] / clock.corners[-1][1]

@@ -146,7 +146,6 @@ class Gpu(Device):
             *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE),
         }
     )
-    kind = "gpu"
 
     def units(self) -> list[Unit]:
         """Return the one command queue."""

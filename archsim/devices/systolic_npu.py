@@ -259,7 +259,6 @@ class SystolicNpu(Device):
             *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE),
         }
     )
-    kind = "npu"
 
     def units(self) -> list[Unit]:
         """Return the one operator queue."""

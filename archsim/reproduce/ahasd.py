@@ -28,8 +28,9 @@ from archsim.reproduce.ahasd_cases import (
     TABLE,
     grid,
 )
-from archsim.reproduce.ahasd_runs import PAIRS, Bench, Case, geometric
+from archsim.reproduce.ahasd_runs import PAIRS, Bench, Case
 from archsim.reproduce.rows import Row, Verdict
+from archsim.results import geometric
 
 BENCH = Bench()
 #: Largest relative error of the rows that the preset is held to.

@@ -6,12 +6,8 @@ they meet the same text. Results are kept by digest of the resolved configuratio
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +17,8 @@ from archsim.config import Resolved
 from archsim.report.ahead import ahead
 from archsim.report.energy import energy
 from archsim.report.summary import acceptance
+from archsim.results import code_digest, geometric, result_file, store, stored
 from archsim.session import load, run
-from archsim.units import InputError
 
 #: Prompts of every cell, and their output tokens. Published requests have 1024 tokens; EDC's table lives on across
 #: the prompts of a run, and attention is a few percent of a pass, so two of 256 take its place.
@@ -95,18 +91,6 @@ class Measured:
     phases: dict[str, float]
 
 
-@cache
-def _code_digest() -> str:
-    """Digest of the sources and of the configuration files that results depend on."""
-    root = Path(__file__).parents[1]
-    kept = [path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in _APART]
-    digest = hashlib.sha256()
-    for path in sorted([*kept, *root.rglob("*.yaml"), Path(__file__)]):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 #: Told of every simulation that had to be run: (how many so far).
 Watcher = Callable[[int], None]
 
@@ -123,12 +107,11 @@ class Bench:
         """Simulate a case, or take its stored result."""
         if case not in self._known:
             chosen = resolved(case)
-            key = hashlib.sha256((chosen.digest + _code_digest()).encode()).hexdigest()[:32]
-            file = _folder() / f"{key}.json"
-            found = _stored(file)
+            file = result_file("ahasd", chosen.digest, code_digest(_APART, ("reproduce/ahasd_runs.py",)))
+            found = _known(file)
             if found is None:
                 found = _measured(run(chosen, trace="off"))
-                _store(file, found)
+                store(file, asdict(found))
                 self.simulated += 1
                 if self.watch is not None:
                     self.watch(self.simulated)
@@ -175,34 +158,9 @@ def _measured(result: Any) -> Measured:
     )
 
 
-def _folder() -> Path:
-    base = os.environ.get("ARCHSIM_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "archsim"
-    )
-    return Path(base) / "reproduce"
-
-
-def _stored(file: Path) -> Measured | None:
-    """Result of an earlier process; None where there is none that can be read."""
+def _known(file: Path) -> Measured | None:
+    """Result of an earlier process; None where there is none of this shape."""
     try:
-        return Measured(**json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return Measured(**(stored(file) or {}))
+    except TypeError:
         return None
-
-
-def _store(file: Path, found: Measured) -> None:
-    """Keep a result; where nothing can be written it is computed again next time."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(asdict(found)), encoding="utf-8")
-        partial.replace(file)
-    except OSError:
-        return
-
-
-def geometric(values: Sequence[float]) -> float:
-    """Geometric mean."""
-    if not values or min(values) <= 0:
-        raise InputError("a geometric mean needs values above zero")
-    return float(np.exp(np.mean(np.log(values))))

@@ -32,8 +32,9 @@ from archsim.reproduce.lever_published import (
     TASKS,
     TOKEN_MS,
 )
-from archsim.reproduce.lever_runs import Case, geometric, measure
+from archsim.reproduce.lever_runs import Case, measure
 from archsim.reproduce.rows import Row
+from archsim.results import geometric
 from archsim.streams.acceptance import table
 
 PHONE = "oneplus_12"

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from archsim.report.cycles import cycles, exposed_projection_s
 from archsim.report.null import null_model
+from archsim.results import code_digest, geometric, result_file, store, stored
 from archsim.session import load, run
-from archsim.units import PS_PER_S, InputError
+from archsim.units import PS_PER_S
 
 #: Prompts and output tokens of every measured speed; acceptance is an expectation, so it takes many prompts. Requests
 #: are shorter than the published 128 tokens: speeds count whole steps (:func:`decode_speed`), so length hardly matters.
 PROMPTS, TOKENS = 50, 32
 #: llama.cpp's Q4_0 files keep the output projection in Q6_K.
 HEAD = "model.target.quant.head=Q6_K"
+#: Packages that no run depends on.
+APART = ("reproduce", "sweep")
 
 
 @dataclass(frozen=True)
@@ -43,19 +42,6 @@ class Case:
 
 
 @cache
-def _code_digest() -> str:
-    """Digest of the sources and the acceptance table, on which stored results depend; tables of rows do not count."""
-    root, here = Path(__file__).parents[1], Path(__file__)
-    digest = hashlib.sha256()
-    for path in sorted([*root.rglob("*.py"), *root.rglob("acceptance.yaml")]):
-        if path.parent == here.parent and path != here:
-            continue
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-@cache
 def measure(case: Case) -> dict[str, Any]:
     """Simulate a case, or take its stored result.
 
@@ -71,13 +57,12 @@ def measure(case: Case) -> dict[str, Any]:
     if case.draft and case.schedule != "flash_ar":
         job["draft"] = case.draft
     resolved = load(system=case.system, schedule=case.schedule, job=job, sets=(HEAD, *case.sets))
-    file = _folder() / f"{hashlib.sha256((resolved.digest + _code_digest()).encode()).hexdigest()[:32]}.json"
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    file = result_file("lever", resolved.digest, code_digest(APART, ("reproduce/lever_runs.py",)))
+    found = stored(file)
+    if found is None:
         found = _measured(run(resolved, trace="off"))
-        _store(file, found)
-        return found
+        store(file, found)
+    return found
 
 
 def _measured(result: Any) -> dict[str, Any]:
@@ -115,31 +100,3 @@ def decode_speed(trace: Any) -> float:
         accepted = int(notes["value"][mine & (notes["kind"] == "accept")].sum())
         speeds.append((steps + accepted) * PS_PER_S / int(times.max() - times.min()))
     return geometric(speeds)
-
-
-def _folder() -> Path:
-    base = os.environ.get("ARCHSIM_CACHE") or os.path.join(
-        os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache"), "archsim"
-    )
-    return Path(base) / "reproduce"
-
-
-def _store(file: Path, found: dict[str, Any]) -> None:
-    """Keep a result; where nothing can be written it is computed again next time."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(found), encoding="utf-8")
-        partial.replace(file)
-    except OSError:
-        return
-
-
-def geometric(values: list[float]) -> float:
-    """Geometric mean."""
-    if not values or min(values) <= 0:
-        raise InputError("a geometric mean needs values above zero")
-    product = 1.0
-    for value in values:
-        product *= value ** (1 / len(values))
-    return product

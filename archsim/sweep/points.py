@@ -120,7 +120,7 @@ def points(spec: SweepSpec) -> list[dict[str, Value]]:
     Raises
     ------
     InputError
-        For axes that cannot be spanned, zips of unequal lengths, too many points, or a condition that no point satisfies.
+        For axes that cannot be spanned, zips of unequal lengths, too many points, or conditions that none satisfies.
     """
     made = _sampled(spec) if spec.sample is not None else _grid(spec)
     kept = [point for point in made if all(_holds(condition, point, spec) for condition in spec.where)]

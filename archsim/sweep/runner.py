@@ -14,9 +14,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from archsim.config import InputError, Resolved, SweepSpec, digest, find, is_path, load_config, sweep_run
+from archsim.results import code_digest
 from archsim.sweep.executors import executor
 from archsim.sweep.points import points
-from archsim.sweep.store import Store, code_digest
+from archsim.sweep.store import Store
 from archsim.sweep.tables import check_metrics, write_tables
 from archsim.sweep.work import resolve, simulate
 

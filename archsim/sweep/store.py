@@ -7,32 +7,18 @@ so a sweep goes on where it stopped. The tables are written at the end from thes
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import archsim
 from archsim.config import InputError, digest
 from archsim.config.regular import reason, replaced, what_is
 from archsim.runfolder import LOCK, FolderLock
 
 SPEC, POINTS = "sweep.json", "points.jsonl"
-
-
-@cache
-def code_digest() -> str:
-    """Digest (16 hex digits) of all sources of archsim: results of other code are not reused."""
-    root = Path(archsim.__file__).parent
-    hashed = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        hashed.update(str(path.relative_to(root)).encode())
-        hashed.update(path.read_bytes())
-    return hashed.hexdigest()[:16]
 
 
 class Store:

@@ -106,7 +106,6 @@ class Control(Device):
 
     Spec = ControlSpec
     ops = frozenset({OpKind.CONTROL})
-    kind = "control"
 
     def units(self) -> list[Unit]:
         """Return the decision logic."""

@@ -153,7 +153,6 @@ class Cpu(Device):
             *(OpKind.EMBED, OpKind.SAMPLE, OpKind.COPY, OpKind.CONTROL, OpKind.KV_WRITE),
         }
     )
-    kind = "cpu"
 
     def units(self) -> list[Unit]:
         """Parallel job, control logic, copies."""

@@ -100,7 +100,6 @@ class Dram(Device):
     """Pool ``<name>.bandwidth`` and store ``<name>.capacity``; has no units and lowers nothing."""
 
     Spec = DramSpec
-    kind = "dram"
 
     def pools(self) -> list[Pool]:
         """Bandwidth, by the mix of streams; what was measured goes before what was calibrated."""

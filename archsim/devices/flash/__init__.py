@@ -212,7 +212,6 @@ class Flash(Device):
 
     Spec = FlashSpec
     ops = frozenset({OpKind.LOAD})
-    kind = "flash"
 
     def units(self) -> list[Unit]:
         """Return the one command queue; UFS has a single one, so loads run one after the other."""

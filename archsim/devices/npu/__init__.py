@@ -75,7 +75,6 @@ class Npu(Device):
             *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE, OpKind.MAP),
         }
     )
-    kind = "npu"
 
     def units(self) -> list[Unit]:
         """Return the one operator queue."""

@@ -25,7 +25,6 @@ from numba import njit
 
 TILE = 32
 TILE_MACS = TILE * TILE * TILE
-TILE_FP16_BYTES = 2 * TILE * TILE
 MILLI = 1000
 
 #: First entries of a walk's state: end of the last DMA, time at which HVX is free. Two rings follow.

@@ -104,7 +104,6 @@ class Pim(Device):
     """Unit ``<name>.sequencer``; lowers MATMUL and PROJECTION, and with a vector unit all of a decoder layer."""
 
     Spec = PimSpec
-    kind = "pim"
 
     def __init__(self, name: str, spec: PimSpec) -> None:
         super().__init__(name, spec)
@@ -304,10 +303,6 @@ class Pim(Device):
     def bandwidth_bytes_per_s(self) -> float:
         """Rate at which the MAC blocks of all channels take weights from open rows."""
         return self.standard.internal_bytes_per_s * self.standard.organisation["channels"]
-
-    def relayout_bytes(self, weight_bytes: int) -> int:
-        """Bytes to copy when the reader of the weights changes: 0 unless ``layout: relaid``."""
-        return weight_bytes if self.spec.layout == "relaid" else 0
 
     def second_copies(self, weights: Mapping[str, int]) -> dict[str, int]:
         """Weights kept once more in the banks' layout (``layout: twice``), by role."""

@@ -76,11 +76,7 @@ AREA: dict[str, Cost] = {
 DIE_AREA = Cost(5.0e7, "um2", "assumed: 1.25 mm2 published as 2.50 % of the die", (1.8e7, 8.0e7))
 
 
-def price_table(standard: PimStandard) -> dict[str, Cost]:
-    """Energy by action, pJ; rows and refreshes at the plain die's prices."""
-    die = prices(load_standard(DEFAULT_DIE) if standard.dram is None else standard.dram)
-
-    def of(value: float, what: str) -> Cost:
+def of(value: float, what: str) -> Cost:
         return Cost(value, "pJ", f"derived: {what}: {die.source}", (value / 1.8, value * 1.5), None, None, die.scope)
 
     return {

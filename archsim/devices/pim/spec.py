@@ -41,7 +41,7 @@ class PimSpec(BaseModel):
         Model role whose weights these ranks hold for another reader too; empty: only the banks read what they hold.
     layout : str
         How both readers find those weights: ``mapped`` (one copy; the mapping serves both, or the other reader takes
-        the banks' pieces, see its DMA), ``twice`` (a second copy) or ``relaid`` (copied when the reader changes).
+        the banks' pieces, see its DMA), or ``twice`` (a second copy).
     vector_unit : str
         ``none``, ``aau`` or ``host``.
     gating : bool
@@ -72,7 +72,7 @@ class PimSpec(BaseModel):
     crossing_ps: KernelTime
     widen: bool = False
     holds: str = ""
-    layout: Literal["mapped", "twice", "relaid"] = "mapped"
+    layout: Literal["mapped", "twice"] = "mapped"
     vector_unit: Literal["none", "aau", "host"] = "none"
     gating: bool = False
     sequencer: str = ""

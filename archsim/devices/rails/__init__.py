@@ -32,7 +32,6 @@ class Rails(Device):
     """Contributes static power only."""
 
     Spec = RailsSpec
-    kind = "rails"
 
     def power(self) -> dict[str, Cost]:
         """Base power, as the part file states it."""

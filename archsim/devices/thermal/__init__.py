@@ -95,7 +95,6 @@ class Thermal(Device):
     """Contributes no unit, pool, store or price: it is named by ``job.thermal``, not by a system."""
 
     Spec = ThermalSpec
-    kind = "thermal"
 
 
 class Network:

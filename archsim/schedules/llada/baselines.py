@@ -8,8 +8,8 @@
     touches; ``job.mapping=resident`` puts the swap-optimised runtime under the same passes.
 
 One token commits per step by default, as the published times say: 2,996.2 s are 128 passes of 203 rows. With
-``schedule.commit_rule=threshold`` all positions at or above `threshold` commit, and a block's refresh counts as its first
-step (Fast-dLLM, arXiv 2505.22618).
+``schedule.commit_rule=threshold`` all positions at or above `threshold` commit, and a block's refresh counts as its
+first step (Fast-dLLM, arXiv 2505.22618).
 """
 
 from __future__ import annotations
