@@ -115,9 +115,8 @@ def _within(value: float, scaled: bool) -> Ratio:
 def check_node(node_nm: float, nodes: tuple[int, ...] = NODES) -> int:
     """Return a node of the tables; another one raises InputError."""
     if isinstance(node_nm, bool) or node_nm not in nodes:
-        raise InputError(
-            f"node {quote(node_nm)} nm is not in the scaling tables; known: {', '.join(map(str, nodes))} nm"
-        )
+        node = f"{node_nm:g}" if isinstance(node_nm, (int, float)) else quote(node_nm)
+        raise InputError(f"node {node} nm is not in the scaling tables; known: {', '.join(map(str, nodes))} nm")
     return int(node_nm)
 
 

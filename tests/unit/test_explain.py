@@ -78,7 +78,7 @@ def test_difference_adds_up(folders):
     one, other = Trace.load(folders / "flash"), Trace.load(folders / "chain")
     found = difference(one, other)
     change = sum(row["change_s"] for row in found["time"])
-    per_token = [t.duration_ps / 1e12 / 6 for t in (one, other)]
+    per_token = [t.duration_ps / 1e12 / JOB["tokens"] for t in (one, other)]
     assert change == pytest.approx(per_token[1] - per_token[0], rel=1e-9)
     assert found["time"][0]["unit"] == "flash.queue"
     joules = {row["what"]: row for row in found["summary"]}["energy_per_token_j"]
@@ -104,7 +104,7 @@ def test_commands(folders, capsys, tmp_path):
     [
         (["--figure", "x.png"], "--figure draws the sensitivities; give --sensitivity or --param too"),
         (["--param", "system.npu.nothing"], "system.npu.nothing is no number of the machine"),
-        (["--sensitivity", "--step", "0.7"], "step 0.7: it must lie between 0 and 0.5"),
+        (["--sensitivity", "--step", "0.7"], "step 0.7: it must lie between 1e-06 and 0.5"),
     ],
 )
 def test_wrong_options(folders, capsys, options, message):
