@@ -156,7 +156,7 @@ def report(
     export: Annotated[
         Path | None, typer.Option(parser=path, metavar="DIR", help="Write every table into this folder.")
     ] = None,
-    ending: Annotated[str, typer.Option("--format", help="csv | parquet | json, for --export")] = "csv",
+    ending: Annotated[str | None, typer.Option("--format", help="csv | parquet | json, for --export; csv")] = None,
     as_json: Json = False,
 ) -> None:
     """Tell where time, bytes, energy and area of a run went."""
@@ -166,13 +166,15 @@ def report(
     from archsim.session import report as make
     from archsim.units import quote
 
-    if ending not in ("csv", "parquet", "json"):
+    if ending is not None and export is None:
+        raise InputError("--format belongs to --export")
+    if ending not in (None, "csv", "parquet", "json"):
         raise InputError(f"--format {quote(ending)} is not one of csv, parquet, json")
     if perfetto is not None:
         check_output(perfetto)
     inputs = {"the run": folder, "--tables": tables, "--baseline": baseline}
     keep_apart({"--perfetto": perfetto}, inputs)
-    prices = {"tables": tables, "baseline": baseline, "export": export, "ending": ending}
+    prices = {"tables": tables, "baseline": baseline, "export": export, "ending": ending or "csv"}
     with ExitStack() as folders:
         for target in (figures, export):
             if target is not None:

@@ -22,7 +22,7 @@ def explain(
         list[str] | None,
         typer.Option("--param", metavar="PATH", help="Move this number only; may be given many times."),
     ] = None,
-    step: Annotated[float, typer.Option(help="Relative step of --sensitivity.")] = 0.05,
+    step: Annotated[float | None, typer.Option(help="Relative step of --sensitivity; 0.05.")] = None,
     figure: Annotated[
         Path | None,
         typer.Option(parser=path, metavar="FILE", help="Draw the sensitivities as a tornado (.png, .svg, .pdf)."),
@@ -39,6 +39,8 @@ def explain(
 
     if figure is not None and not (sensitivity or params):
         raise InputError("--figure draws the sensitivities; give --sensitivity or --param too")
+    if step is not None and not (sensitivity or params):
+        raise InputError("--step belongs to --sensitivity and --param")
     if figure is not None:
         check_ending(check_output(figure))
     trace = Trace.load(folder)
@@ -48,7 +50,7 @@ def explain(
 
         source, sets = rebuilt(trace)
         document["sensitivity"] = sensitivities(
-            source, sets=sets, paths=params or (), step=step, progress=terminal.progress()
+            source, sets=sets, paths=params or (), step=0.05 if step is None else step, progress=terminal.progress()
         )
         if figure is not None:
             from archsim.report.style import save

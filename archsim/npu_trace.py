@@ -172,7 +172,7 @@ def _npu(op: str, system: str, kernel: str | None, sets: Sequence[str], rows: in
     machine = System.from_data(resolved.data, resolved.sources)
     npu = next((device for device in machine.devices.values() if isinstance(device, Npu)), None)
     if npu is None:
-        raise InputError(f"system {machine.name!r} has no NPU; it has: {', '.join(machine.devices)}")
+        raise InputError(f"system {machine.name!r} has no NPU with kernels to choose; it has: {_devices(machine)}")
     changes: dict[str, Any] = {} if kernel is None else {"policy_one": kernel, "policy_many": kernel}
     if op == "softmax":
         changes["elementwise_cycles"] = npu.spec.softmax_cycles
@@ -181,6 +181,10 @@ def _npu(op: str, system: str, kernel: str | None, sets: Sequence[str], rows: in
         npu = Npu(npu.name, npu.spec.model_copy(update=changes))
         npu.bind(machine.binding)
     return machine, npu, npu.spec.policy_one if rows == 1 else npu.spec.policy_many
+
+
+def _devices(machine: System) -> str:
+    return ", ".join(f"{name} ({type(device).__name__})" for name, device in machine.devices.items())
 
 
 def _to_ps(npu: Npu, milli: np.ndarray, lead_ps: int) -> np.ndarray:

@@ -25,6 +25,9 @@ RESULTS: Mapping[str, str] = {
     "area": "area_mm2",
 }
 
+#: Least relative step: results are rounded to whole picoseconds and bytes.
+LEAST_STEP = 1e-6
+
 
 def sensitivities(
     source: Any,
@@ -46,7 +49,7 @@ def sensitivities(
     paths : sequence of str, optional
         Parameters to move; by default every number of the machine.
     step : float
-        Relative step, above 0 and below 0.5.
+        Relative step, from :data:`LEAST_STEP` to below 0.5.
     progress : object, optional
         Receives ``start``, ``update`` and ``stop``.
 
@@ -61,8 +64,8 @@ def sensitivities(
     InputError
         For a step out of range, or a path that is no number of the machine.
     """
-    if not 0 < step < 0.5:
-        raise InputError(f"step {step}: it must lie between 0 and 0.5")
+    if not LEAST_STEP <= step < 0.5:
+        raise InputError(f"step {step:g}: it must lie between {LEAST_STEP:g} and 0.5")
     plain = load(source, sets=sets, **named)
     moved = _parameters(plain)
     for path in paths:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archsim.units import InputError
+from archsim.units import InputError, quote
 
 #: Energy polynomial (V^2, V, 1) and delay polynomial (V^3, V^2, V, 1) by node; high-performance devices.
 #: Stillmaker and Baas 2017, tables of coefficients.
@@ -114,8 +114,9 @@ def _within(value: float, scaled: bool) -> Ratio:
 
 def check_node(node_nm: float, nodes: tuple[int, ...] = NODES) -> int:
     """Return a node of the tables; another one raises InputError."""
-    if node_nm not in nodes:
-        raise InputError(f"node {node_nm:g} nm is not in the scaling tables; known: {', '.join(map(str, nodes))} nm")
+    if isinstance(node_nm, bool) or node_nm not in nodes:
+        node = f"{node_nm:g}" if isinstance(node_nm, (int, float)) else quote(node_nm)
+        raise InputError(f"node {node} nm is not in the scaling tables; known: {', '.join(map(str, nodes))} nm")
     return int(node_nm)
 
 

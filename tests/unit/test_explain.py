@@ -104,7 +104,7 @@ def test_commands(folders, capsys, tmp_path):
     [
         (["--figure", "x.png"], "--figure draws the sensitivities; give --sensitivity or --param too"),
         (["--param", "system.npu.nothing"], "system.npu.nothing is no number of the machine"),
-        (["--sensitivity", "--step", "0.7"], "step 0.7: it must lie between 0 and 0.5"),
+        (["--sensitivity", "--step", "0.7"], "step 0.7: it must lie between 1e-06 and 0.5"),
     ],
 )
 def test_wrong_options(folders, capsys, options, message):

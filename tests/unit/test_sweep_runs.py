@@ -196,10 +196,15 @@ def test_two_at_once_in_one_folder_are_refused(tmp_path):
     import fcntl
 
     sweep(small(axes={"job.seed": [0]}), output=tmp_path / "s")
-    with (tmp_path / "s" / "sweep.lock").open("w") as lock:
+    record = tmp_path / "s" / "points.jsonl"
+    with record.open("a") as stream:
+        stream.write('{"key": "half a li')  # the other process is in the middle of it
+    before = record.read_bytes()
+    with (tmp_path / "s" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="another sweep is running"):
+        with pytest.raises(InputError, match="another archsim is writing into it"):
             sweep(small(axes={"job.seed": [0]}), output=tmp_path / "s")
+        assert record.read_bytes() == before
 
 
 def test_command_line(tmp_path, capsys, monkeypatch):

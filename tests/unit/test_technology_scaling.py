@@ -46,6 +46,7 @@ def test_sram_grows_with_size(quantity):
         (lambda: sram.scratchpad(1 << 20, 3, 256, 22), "does not divide into 3 banks"),
         (lambda: logic.energy_ratio(45, 6), "node 6 nm is not in the scaling tables; known: 45, 32,"),
         (lambda: logic.area_ratio(28, 7), "node 28 nm is not in the scaling tables"),
+        (lambda: logic.area_ratio("x", 7), "node 'x' nm is not in the scaling tables"),
         (lambda: logic.delay_ratio(45, 5), "node 5 nm is not in the scaling tables"),
         (lambda: logic.energy_ratio(45, 7, to_v=1.3), "supply of 1.3 V at 7 nm is outside 0.48 to 0.96 V"),
     ],
