@@ -76,22 +76,6 @@ AREA: dict[str, Cost] = {
 DIE_AREA = Cost(5.0e7, "um2", "assumed: 1.25 mm2 published as 2.50 % of the die", (1.8e7, 8.0e7))
 
 
-def of(value: float, what: str) -> Cost:
-        return Cost(value, "pJ", f"derived: {what}: {die.source}", (value / 1.8, value * 1.5), None, None, die.scope)
-
-    return {
-        "activate": of(die.activate_pj, "one row of one bank"),
-        **ENERGY,
-        "refresh": of(die.refresh_all_pj, "all-bank refresh of one die"),
-    }
-
-
-def area_table(standard: PimStandard) -> dict[str, Cost]:
-    """Area of what is added to the dies, all channels together, um2."""
-    blocks = standard.banks // standard.compute.banks_per_block * standard.organisation["channels"]
-    return {"mac_blocks": AREA["mac_block"].times(blocks)}
-
-
 def die_overhead(standard: PimStandard) -> Cost:
     """Share by which one die grows, as a fraction (unit 1): MAC blocks of one channel over a plain die."""
     blocks = standard.banks // standard.compute.banks_per_block
