@@ -37,9 +37,9 @@ def null_model(trace: Trace) -> dict[str, Any]:
     )
     pools = {pool["name"] for pool in trace.manifest["pools"]}
     shared = sum(peak["bytes_per_s"] for name, peak in peaks.items() if f"{name}.bandwidth" in pools)
+    rates = {name: peak["bytes_per_s"] or shared for name, peak in peaks.items()}  # own memory, or the shared one
     memory_s = sum(
-        float((times * moved)[~loads & (ops["device"] == name)].sum()) / (peaks[name]["bytes_per_s"] or shared)
-        for name in np.unique(ops["device"][~loads]).tolist()
+        float((times * moved)[~loads & (ops["device"] == name)].sum()) / rate for name, rate in rates.items() if rate
     )
     compute_s = sum(
         float((times * 2 * ops["macs"])[ops["device"] == name].sum()) / peak["ops_per_s"]

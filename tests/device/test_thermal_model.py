@@ -12,7 +12,7 @@ from archsim.report.cautions import LONG_PS, cautions
 from archsim.report.energy import energy
 from archsim.report.heat import heat
 from archsim.report.power import power
-from archsim.session import declare, load, replay, run
+from archsim.session import build_job, declare, load, replay, run
 from archsim.system import System
 from archsim.thermal import Governor, thermal_spec
 from archsim.trace import Trace
@@ -203,7 +203,9 @@ def test_a_long_run_without_heat_says_so():
 def test_every_die_of_the_machine_heats_a_node():
     machine = load_config("system", "oneplus_12")
     system = System.from_data(machine.data, machine.sources)
-    heated = {Governor._node(name) for name in system.devices}
+    job = build_job(load(system="oneplus_12", schedule="resident_ar", job=JOB))[2]
+    governor = Governor(SPEC, system, declare(system.describe(), log="off"), job)
+    heated = {governor._node(name) for name in system.devices}
     assert heated == {*DIES, "rest"}
 
 

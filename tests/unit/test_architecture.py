@@ -30,7 +30,13 @@ ALLOWED = {
     "runfolder": {"columns", "manifest", "config", "units"},
     "trace": {"columns", "manifest", "runfolder", "units"},
     "report": {"trace", "device", "technology", "units", "config", "system"},
-    "reproduce": {"trace", "technology", "devices", "streams", "units", "config", "report", "session"},
+    "results": {"config"},
+    "reproduce": {"trace", "technology", "devices", "streams", "units", "config", "report", "results", "session"},
+    "sweep": {"trace", "units", "config", "engine", "report", "results", "runfolder", "session"},
+    "thermal": {"device", "devices", "system", "units", "config", "engine", "workload"},
+    "datafiles": {"devices", "units", "config"},
+    "recording": {"config", "engine", "trace"},
+    "npu_trace": {"device", "devices", "system", "units", "config", "report", "registry"},
 }
 #: Imports that exist for type checkers only.
 TYPE_ONLY = {("workload", "schedules"), ("workload", "streams")}
