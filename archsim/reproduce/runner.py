@@ -23,9 +23,8 @@ TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
     "energy": (energy_rows,),
     "lever": (lever_rows,),
     "llada": (ladder_rows, fit_rows, technique_rows, *CLAIMS),
-    "ahasd": (ahasd_rows, claim_rows),
+    "ahasd": (ahasd_rows, claim_rows, ahasd_map.map_rows),
     "llada_map": (llada_map.map_rows, llada_map.sweep_rows),
-    "ahasd_map": (ahasd_map.map_rows,),
 }
 
 
@@ -43,12 +42,15 @@ def reproduce(name: str, progress: Any = None) -> tuple[list[Row], dict[str, Any
     if progress is not None:
         progress.start(f"reproduce {name}")
         BENCH.watch = lambda runs: progress.update(len(rows), max(len(rows) + 1, 150), f"{runs} runs")
-    for table in TABLES if name == "all" else (name,):
-        for source in TABLES[table]:
-            for row in source():
-                rows.append(row)
-                if progress is not None:
-                    progress.update(len(rows), max(len(rows) + 1, 150), row.id)
-    if progress is not None:
-        progress.stop()
+    try:
+        for table in TABLES if name == "all" else (name,):
+            for source in TABLES[table]:
+                for row in source():
+                    rows.append(row)
+                    if progress is not None:
+                        progress.update(len(rows), max(len(rows) + 1, 150), row.id)
+    finally:
+        if progress is not None:
+            progress.stop()
+            BENCH.watch = None
     return rows, score(rows)
