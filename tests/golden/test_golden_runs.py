@@ -39,6 +39,17 @@ CASES |= {
     "edgellm": ("edgellm", {"target": "qwen3-8b", "stream": "synthetic:qwen3-8b:gsm8k", "acceptance": 0.4}, ()),
     "opt_tree": ("opt_tree", {"target": "qwen3-8b", "stream": "synthetic:qwen3-8b:gsm8k", "acceptance": 0.4}, ()),
 }
+PAIR = {"target": "llama2-7b", "draft": "llama2-1.3b", "stream": "synthetic:llama2-7b+llama2-1.3b:alpaca"}
+BLOCKS = {"target": "llada-8b", "stream": "synthetic:llada-8b:gsm8k"}
+#: On other machines than the phone.
+ELSEWHERE = {
+    "ahasd": ("ahasd_samsung", "ahasd", PAIR, ()),
+    "pim_sync": ("ahasd_listed", "pim_sync", PAIR, ("schedule.drafter=svip",)),
+    "specpim": ("gpu_pim", "specpim", PAIR, ()),
+    "llada": ("llada_ace5_pro", "llada", BLOCKS, ()),
+    "dllm_npu": ("llada_ace5_pro", "dllm_npu", BLOCKS, ()),
+    "lever_v81": ("oneplus_15", "lever", {"target": "qwen3-4b", "stream": "synthetic:qwen3-4b:mbpp"}, ()),
+}
 KEPT = ("digest", "tokens", "steps", "decode_tokens_per_s", "ttft_s", "energy_j", "phases", "units", "bytes")
 
 
@@ -49,10 +60,10 @@ def rounded(value):
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *ELSEWHERE])
 def test_golden(name, request):
-    schedule, job, sets = CASES[name]
-    result = run(load(system="oneplus_12", schedule=schedule, job={**job, "tokens": 16}, sets=sets), trace="off")
+    system, schedule, job, sets = ELSEWHERE.get(name) or ("oneplus_12", *CASES[name])
+    result = run(load(system=system, schedule=schedule, job={**job, "tokens": 16}, sets=sets), trace="off")
     found = rounded({key: result.summary[key] for key in KEPT})
     path = FOLDER / f"{name}.json"
     if request.config.getoption("--regold"):
