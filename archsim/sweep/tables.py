@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from archsim.config.regular import replaced
 from archsim.report.tables import to_arrow, to_csv
 from archsim.sweep.work import resolve
-from archsim.units import InputError, quote, suggest
+from archsim.units import InputError, parse, quote, suggest
 
 if TYPE_CHECKING:
     from archsim.config import SweepSpec
@@ -165,12 +165,21 @@ def _numbers(made: Sweep, point: Mapping[str, Any]) -> dict[str, Any]:
     if missing:
         try:
             known = {row.path: row.value for row in resolve(made.run, made.spec.set, point).rows}
-        except InputError:
-            known = {}
+        except InputError:  # the point as a whole is refused; its quantities are numbers all the same
+            units = {row.path: row.unit for row in resolve(made.run, made.spec.set, {}).rows}
+            known = {path: _quantity(point[path], units.get(path, "")) for path in missing}
         for path in missing:
             value = known.get(path, point[path])
             cache[path, point[path]] = value if isinstance(value, (int, float, str, bool)) else point[path]
     return {path: cache[path, value] if path in texts else value for path, value in point.items()}
+
+
+def _quantity(text: str, unit: str) -> int | float | str:
+    """Number of a quantity in `unit`, or the text where it is none."""
+    try:
+        return parse(text, unit) if unit else text
+    except InputError:
+        return text
 
 
 def _axis_units(made: Sweep, point: Mapping[str, Any]) -> dict[str, str]:

@@ -76,6 +76,13 @@ def test_a_failing_point_is_kept_with_its_error_and_the_rest_go_on(tmp_path):
     assert made.rows[2]["decode_tokens_per_s"] is None
 
 
+def test_quantities_of_refused_points_are_numbers_too(tmp_path):
+    axes = {"system.flash.stream_bytes_per_s": ["2 GB/s", "9 GB/s"]}  # above the link
+    made = sweep(small(axes=axes), output=tmp_path / "s")
+    assert [row["status"] for row in made.rows] == ["ok", "failed"]
+    assert [row["system.flash.stream_bytes_per_s"] for row in made.rows] == [2e9, 9e9]
+
+
 def test_constraints_mark_points(tmp_path):
     area = sweep(small(axes={"system.npu.vtcm_bytes": ["4 MiB", "64 MiB"]}), output=tmp_path / "a").rows
     bound = (area[0]["area_mm2"] + area[1]["area_mm2"]) / 2
