@@ -67,6 +67,7 @@ class Lever(Schedule):
     drafting: Literal["batched", "cpu", "npu"] = knob(
         "batched", "single nodes on the CPU and then batches on the NPU, or single nodes on one of them"
     )
+    draft_on: Literal["cpu", "pim"] = knob("cpu", "device of the draft; pim drafts whole batches too")
     cpu_expansions: int = knob(3, "expansions on the CPU before batches; assumed: not published", 1, 256)
     draft_batch: int = knob(4, "most nodes of a draft batch; assumed: not published", 1, 64)
     draft_shapes: tuple[int, ...] = knob((4,), "fixed shapes of the draft's NPU graph; assumed", 1, 256)
@@ -112,13 +113,13 @@ class Lever(Schedule):
         """Layers from flash on the NPU; projection's weights in DRAM unless all rows are projected; draft in DRAM."""
         on = ("cpu",) if self.projection == "cpu_on_demand" else ("npu", "gpu", "cpu")
         head_in: Literal["dram", "flash"] = "flash" if self.projection == "npu_eager" else "dram"
+        where = tuple(dict.fromkeys((self.draft_on, "cpu")))
+        batch = () if self.drafting == "cpu" or self.draft_on == "pim" else ("npu", "gpu", "cpu")
         return {
             "target": Placement(
                 layers_in="flash", head_in=head_in, head_on=on, ring=self.ring, uncached_logits=True
             ),
-            "draft": Placement(
-                layers_on=("cpu",), batch_on=() if self.drafting == "cpu" else ("npu", "gpu", "cpu")
-            ),
+            "draft": Placement(layers_on=where, head_on=where, batch_on=batch),
         }  # fmt: skip
 
     def draft_len(self) -> int:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.llada.decoding import TARGET, Diffusion, Logits
@@ -88,6 +88,9 @@ class Llada(Diffusion):
             "doc": "assumed: a draft counts as this fraction of a mask for its neighbours",
         },
     )
+    revise_on: Literal["cpu", "pim"] = field(
+        default="cpu", metadata={"doc": "where revision runs: the CPU, or banks that hold the weights too"}
+    )
     carry: bool = field(
         default=True,
         metadata={
@@ -96,8 +99,9 @@ class Llada(Diffusion):
     )
 
     def placements(self) -> Mapping[str, Placement]:
-        """Dense path on the NPU, projection on the CPU, revision on the CPU."""
-        return {TARGET: Placement(), REVISION: Placement(layers_on=("cpu",), shares=TARGET)}
+        """Dense path on the NPU, projection on the CPU, revision on the CPU or in memory."""
+        where = tuple(dict.fromkeys((self.revise_on, "cpu")))
+        return {TARGET: Placement(), REVISION: Placement(layers_on=where, head_on=where, shares=TARGET)}
 
     def residency(self) -> Resident:
         """A resident set, the remainder swapped through staging slots ahead of the NPU."""
@@ -162,7 +166,7 @@ class Llada(Diffusion):
         return state.window(table.extra(window.rows, most)) if most > 0 else window
 
     def _revise(self, job: Job, window: Window, rows: int) -> Handle:
-        """The CPU's pass over visible rows left of the window."""
+        """The revision's pass over visible rows left of the window."""
         job.note("revise", rows)
         kv = job.prompt + window.first - rows
         return job.emit_passes([Pass(REVISION, "denoise", rows, kv, projected=rows)], label="revision.denoise")
