@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal
 
+import numpy as np
+
 Kind = Literal["fitted", "predicted", "ordering", "reported", "quoted", "excluded"]
 Verdict = Literal["follows", "follows_if", "does_not_follow", "contradicts"]
 
@@ -50,18 +52,19 @@ class Row:
         """Simulated over published."""
         if self.paper is None or self.simulated is None:
             return None
-        return self.simulated / self.paper if self.paper else float(self.simulated == 0)
+        return float(self.simulated / self.paper if self.paper else self.simulated == 0)
 
     @property
     def ok(self) -> bool | None:
         """Whether the row lies within its tolerance; None where it has none."""
         if self.tolerance is None or self.ratio is None:
             return None
-        return abs(self.ratio - 1) <= self.tolerance
+        return bool(abs(self.ratio - 1) <= self.tolerance)
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionary, with ratio and ok."""
-        return {**asdict(self), "ratio": self.ratio, "ok": self.ok}
+        plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in asdict(self).items()}
+        return {**plain, "ratio": self.ratio, "ok": self.ok}
 
 
 def score(rows: Sequence[Row]) -> dict[str, Any]:
