@@ -12,8 +12,8 @@ import numpy as np
 from archsim.config import InputError
 from archsim.device import Device, make_ops
 from archsim.engine.sim import Block
+from archsim.workload.blocks import COPIED, compressed
 from archsim.workload.optable import Lowered, OpTable
-from archsim.workload.plan import COPIED, compressed
 
 #: Bit of ``store_mode``: a level that would leave its range ends the run instead of waiting.
 RAISES = 1

@@ -14,8 +14,9 @@ from archsim.config import InputError, JobSpec
 from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
+from archsim.workload.blocks import chain, row_block
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Placement, Planner, chain, row_block
+from archsim.workload.plan import Pass, Placement, Planner
 from archsim.workload.residency import mapping
 from archsim.workload.runtime import Runtime
 

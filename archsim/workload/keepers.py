@@ -11,9 +11,10 @@ from archsim.config import InputError
 from archsim.device import OpKind
 from archsim.engine.sim import Block
 from archsim.units import show
+from archsim.workload.blocks import patch, row_block
 from archsim.workload.buffers import layer_buffers, pack, pages, tensors
 from archsim.workload.hostrows import RAISES, HostRows, lower_map
-from archsim.workload.plan import Pass, Planned, Planner, patch, row_block
+from archsim.workload.plan import Pass, Planned, Planner
 from archsim.workload.residency import DropAll, FirstTouch
 
 

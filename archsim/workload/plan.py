@@ -16,9 +16,10 @@ import networkx as nx
 import numpy as np
 
 from archsim.config import InputError
-from archsim.device import MAX_POOLS, MAX_STORES, Device, OpKind, Ops, make_ops
+from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block
 from archsim.system import System
+from archsim.workload.blocks import COPIED, JOIN, BlockRows, Patch, forked, patch
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
 from archsim.workload.ops import kv_copy_ops, ops_of
@@ -125,81 +126,9 @@ class Planned(NamedTuple):
     spans: np.ndarray
 
 
-#: Rows of a block and the values that some of its columns have there.
-Patch = tuple[np.ndarray, Mapping[str, np.ndarray]]
-
 #: As integers: members of an enumeration are slow to look up in a loop over operators.
 _PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
-_SCALARS = ("unit", "weight", "lead", "work", "cap", "claim", "stream", "op")
-COPIED = (*_SCALARS, "pool", "coef")
 _RECENT = 1024  # planned blocks kept; what they share with their template is not copied
-
-
-class _Rows:
-    """Rows of a block under construction: lowered pieces in order, edges, store changes."""
-
-    def __init__(self) -> None:
-        self.pieces: list[Lowered] = []
-        self.edges: list[tuple[int, int]] = []
-        self.takes: list[tuple[int, int, int]] = []  # row that takes, row that gives, store
-        self.levels: list[tuple[int, int, int, int, int]] = []  # row, slot, store, change at start and at end
-        self.count = 0
-
-    def add(self, lowered: Lowered, second: int = 0) -> tuple[int, int]:
-        """Append the rows of one operator; returns the first and the last.
-
-        They are a chain, or with `second` two chains between a fork and a join row: the second begins there.
-        """
-        first, last = self.count, self.count + len(lowered.op) - 1
-        self.pieces.append(lowered)
-        chained = [(row, row + 1) for row in range(first, last) if not second or row + 1 != first + second]
-        self.edges += [*chained, *([(first, first + second), (first + second - 1, last)] if second else [])]
-        self.count = last + 1
-        return first, last
-
-    def block(self) -> Block:
-        """Close with the join row."""
-        n = self.count
-        columns = {name: np.concatenate([getattr(piece, name) for piece in self.pieces]) for name in COPIED}
-        columns = {name: np.concatenate([part, _JOIN[name]]) for name, part in columns.items()}
-        store, start, end = (np.full((n + 1, MAX_STORES), fill, dtype=np.int64) for fill in (-1, 0, 0))
-        heir = np.full(n + 1, -1, dtype=np.int64)
-        for taker, giver, index in self.takes:
-            store[taker, 0] = store[giver, 0] = index
-            start[taker, 0], end[giver, 0], heir[taker] = 1, -1, giver
-        for row, slot, index, at_start, at_end in self.levels:
-            store[row, slot], start[row, slot], end[row, slot] = index, at_start, at_end
-        edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
-        sinks = np.setdiff1d(np.arange(n), edges[:, 0])
-        edges = np.concatenate([edges, np.stack([sinks, np.full(len(sinks), n)], axis=1)])
-        pointer, successors = compressed(edges, n + 1)
-        return Block(
-            **columns,
-            priority=np.zeros(n + 1, dtype=np.int64),
-            store=store,
-            store_start=start,
-            store_end=end,
-            store_mode=np.zeros((n + 1, MAX_STORES), dtype=np.int64),
-            heir=heir,
-            succ_ptr=pointer,
-            succ=successors,
-        )
-
-
-_JOIN: dict[str, np.ndarray] = {name: np.zeros(1, dtype=np.int64) for name in _SCALARS} | {
-    "unit": np.array([-1]),
-    "weight": np.array([1]),
-    "claim": np.array([-1]),
-    "op": np.array([-1]),
-    "pool": np.full((1, MAX_POOLS), -1, dtype=np.int64),
-    "coef": np.zeros((1, MAX_POOLS), dtype=np.int64),
-}
-
-
-def _forked(one: Lowered, other: Lowered) -> Lowered:
-    """Two operators side by side between a fork and a join row, which take no time and no unit."""
-    ends = Lowered(*(_JOIN[name] for name in Lowered._fields))
-    return Lowered(*(np.concatenate(column) for column in zip(ends, one, other, ends, strict=True)))
 
 
 def _columns_of(ops: Ops, first: int, last: int) -> Ops:
@@ -210,59 +139,6 @@ def _columns_of(ops: Ops, first: int, last: int) -> Ops:
         for name in ("n", "weight_bytes", "out_bytes", "macs")
     }
     return ops._replace(**part)
-
-
-def compressed(edges: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Edges as pairs to pointers and successors, sorted."""
-    order = np.lexsort((edges[:, 1], edges[:, 0]))
-    counts = np.bincount(edges[:, 0], minlength=rows)
-    pointer = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return pointer, np.ascontiguousarray(edges[order, 1], dtype=np.int64)
-
-
-def row_block(lowered: Lowered) -> Block:
-    """Block of the rows of one operator, in a chain."""
-    rows = _Rows()
-    rows.add(lowered)
-    return rows.block()
-
-
-def patch(block: Block, patches: Sequence[Patch]) -> Block:
-    """Copy of a block with other values in some rows; patches are applied in order."""
-    if not patches:
-        return block
-    changed = {name: getattr(block, name).copy() for name in {name for _, columns in patches for name in columns}}
-    for rows, columns in patches:
-        for name, values in columns.items():
-            changed[name][rows] = values
-    return block._replace(**changed)
-
-
-def chain(blocks: Sequence[Block]) -> Block:
-    """One block that runs `blocks` one after the other."""
-    if len(blocks) == 1:
-        return blocks[0]
-    offsets = np.cumsum([0] + [block.rows for block in blocks])
-    heirs, successors, counts = [], [], []
-    for i, block in enumerate(blocks):
-        heirs.append(np.where(block.heir >= 0, block.heir + offsets[i], -1))
-        successors.append(block.succ + offsets[i])
-        counts.append(np.diff(block.succ_ptr))
-        if i + 1 < len(blocks):  # the join row, which is the last and has no successors, gets the next block's roots
-            roots = _roots(blocks[i + 1]) + offsets[i + 1]
-            successors.append(roots)
-            counts[-1][-1] += len(roots)
-    pointer = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
-    apart = ("succ", "succ_ptr", "heir")
-    columns = {name: np.concatenate([getattr(b, name) for b in blocks]) for name in Block._fields if name not in apart}
-    return Block(**columns, heir=np.concatenate(heirs), succ_ptr=pointer, succ=np.concatenate(successors))
-
-
-def _roots(block: Block) -> np.ndarray:
-    """Rows that wait for no other."""
-    waiting = np.zeros(block.rows, dtype=bool)
-    waiting[block.succ] = True
-    return np.flatnonzero(~waiting)
 
 
 class _Skeleton(NamedTuple):
@@ -290,7 +166,7 @@ class _Skeleton(NamedTuple):
         columns = {}
         for name in COPIED:
             each = np.concatenate([getattr(piece, name) for piece in pieces])
-            columns[name] = np.concatenate([each[self.source], _JOIN[name]])
+            columns[name] = np.concatenate([each[self.source], JOIN[name]])
         return self.planned._replace(block=self.planned.block._replace(**columns), names=names, ops=ops)
 
 
@@ -415,7 +291,7 @@ class Planner:
         branch of them begins.
         """
         model, place = self.models[asked.role], self.placements[asked.role]
-        rows, places, attention = _Rows(), {}, []
+        rows, places, attention = BlockRows(), {}, []
         lowered: dict[str, tuple[int, int, Lowered, int]] = {}
         streamed = self._streamed(asked)
         reads = dict.fromkeys(streamed if asked.reads == "own" else ())
@@ -459,7 +335,7 @@ class Planner:
 
     def _plan_reads(self, asked: Pass) -> Planned:
         """Plan of a pass's reads alone: each takes a slot of the ring, and counts as landed when it ends."""
-        rows, size = _Rows(), self.models[asked.role].layer_bytes
+        rows, size = BlockRows(), self.models[asked.role].layer_bytes
         for _ in self._streamed(asked):
             first, last = rows.add(self._read(asked.role, "layer.load", size))
             rows.levels.append((first, 0, self.rings[asked.role], 1, 0))
@@ -469,7 +345,7 @@ class Planner:
 
     def _feed(
         self,
-        rows: _Rows,
+        rows: BlockRows,
         role: str,
         graph: nx.DiGraph,
         layer: int,
@@ -481,7 +357,7 @@ class Planner:
         rows.edges += [(read[1], places[f"layer{layer}.{name}"][0]) for name in own["inputs"]]
         rows.takes.append((read[0], places[f"layer{layer}.{own['output']}"][1], self.rings[role]))
 
-    def _streamed_head(self, rows: _Rows, asked: Pass, name: str, operator: Ops) -> tuple[int, int]:
+    def _streamed_head(self, rows: BlockRows, asked: Pass, name: str, operator: Ops) -> tuple[int, int]:
         """Projection behind the read of its weights, which have a buffer of their own.
 
         It is one operator of the NPU's graph, so it begins when all of them are there.
@@ -548,7 +424,7 @@ class Planner:
         if not mine:
             return there, 0
         here = self._lower(asked, name, _columns_of(ops, 0, mine), layer)
-        return _forked(here, there), 1 + len(here.op)
+        return forked(here, there), 1 + len(here.op)
 
     def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
         """Device that runs operators of `kind` for a role, by its placement; look-ups and sampling are the host's."""

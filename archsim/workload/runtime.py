@@ -16,8 +16,9 @@ from typing import Any
 
 from archsim.device import Device, OpKind
 from archsim.engine.sim import Block
+from archsim.workload.blocks import chain
 from archsim.workload.keepers import Change, DropAllKeeper, FirstTouchKeeper, Ground, Keeper
-from archsim.workload.plan import Pass, Planner, chain
+from archsim.workload.plan import Pass, Planner
 from archsim.workload.residency import DropAll, FirstTouch, PerOperator, Residency, Resident, Unmapped
 from archsim.workload.swapping import PerOperatorKeeper, ResidentKeeper
 

@@ -9,10 +9,11 @@ import numpy as np
 from archsim.config import InputError
 from archsim.device import OpKind
 from archsim.engine.sim import Block
+from archsim.workload.blocks import COPIED, Patch, patch
 from archsim.workload.buffers import pack, pages, swapped
 from archsim.workload.hostrows import RAISES, HostRows, lower_map
 from archsim.workload.keepers import Change, Ground, Keeper
-from archsim.workload.plan import COPIED, Pass, Patch, Planned, patch
+from archsim.workload.plan import Pass, Planned
 from archsim.workload.residency import Resident
 
 

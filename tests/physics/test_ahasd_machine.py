@@ -12,9 +12,10 @@ from archsim.device import OpKind
 from archsim.session import build_job, declare, load
 from archsim.system import System
 from archsim.units import from_numbers
+from archsim.workload.blocks import chain
 from archsim.workload.graph import layer_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Placement, Planner, chain
+from archsim.workload.plan import Pass, Placement, Planner
 
 KV = 1024
 PAIRS = {"opt": ("opt-1.3b", "opt-6.7b"), "llama2": ("llama2-7b", "llama2-13b")}

@@ -8,9 +8,10 @@ import pytest
 from archsim.config import InputError, load_config
 from archsim.system import System
 from archsim.units import from_numbers
+from archsim.workload.blocks import chain
 from archsim.workload.graph import pass_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.plan import Pass, Placement, Planner, chain
+from archsim.workload.plan import Pass, Placement, Planner
 
 RING = 7
 
