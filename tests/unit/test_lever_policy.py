@@ -10,7 +10,9 @@ from archsim.schedules.lever.growth import Confidence, FixedExpansion, GainPerCo
 from archsim.schedules.lever.pruning import PruneRules, count_leaves, edge_scores, survivors
 from archsim.schedules.lever.tables import DraftCost, LatencyTable, Reliability
 from archsim.schedules.lever.tree import ROOT, Choice, TokenTree
+from archsim.session import load, run
 from archsim.streams.interface import Candidates
+from archsim.units import InputError
 
 PROBS = np.array([0.6, 0.2, 0.1, 0.05])
 
@@ -208,3 +210,10 @@ def test_a_pruning_that_saves_no_rows_or_leaves_too_little_is_cancelled():
     kept = survivors(tree, score, rules(), lambda rows: rows)
     assert kept is not None
     assert count_leaves(tree, kept) == 1
+
+
+@pytest.mark.parametrize(("schedule", "knob"), [("specinfer", "max_rows"), ("opt_tree", "max_depth")])
+def test_knobs_that_a_policy_has_no_use_for_are_refused(schedule, knob):
+    job = {"target": "smollm2-135m", "stream": "synthetic:llama-3.1-8b:mbpp", "tokens": 2}
+    with pytest.raises(InputError, match=f"schedule.{knob} means nothing to policy {schedule}; leave it out"):
+        run(load(system="oneplus_12", schedule=schedule, job=job, sets=(f"schedule.{knob}=3",)), trace="off")

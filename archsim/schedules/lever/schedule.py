@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from archsim.config import InputError
 from archsim.device import OpKind
 from archsim.registry import schedule
 from archsim.schedules.lever.execution import (
@@ -41,6 +42,12 @@ def knob(default: Any, doc: str, low: float | None = None, high: float | None = 
     """Field of a schedule with its bounds and what it means."""
     bounds = {key: value for key, value in (("min", low), ("max", high)) if value is not None}
     return field(default=default, metadata={**bounds, "doc": doc})
+
+
+#: Limits of trees that no other policy's knob sets; OPT-Tree's depth is its authors' default.
+UNBOUNDED, OPT_DEPTH = 1 << 20, 10
+#: Knobs that a policy has no use for.
+UNUSED = {"specinfer": ("max_rows", "max_depth", "max_expansions"), "opt_tree": ("max_depth", "max_expansions")}
 
 
 @schedule("lever")
@@ -108,6 +115,11 @@ class Lever(Schedule):
     )
     cold_start: bool = knob(False, "what DRAM holds of both models is read from flash after the first request arrives")
     penalty: float = knob(0.10, "added to the nearest latency for a shape never seen; assumed", 0.0, 10.0)
+
+    def __post_init__(self) -> None:
+        for name in UNUSED.get(self.policy, ()):
+            if getattr(self, name) != Lever.__dataclass_fields__[name].default:
+                raise InputError(f"schedule.{name} means nothing to policy {self.policy}; leave it out")
 
     def placements(self) -> Mapping[str, Placement]:
         """Layers from flash on the NPU; projection's weights in DRAM unless all rows are projected; draft in DRAM."""
@@ -268,10 +280,10 @@ class Decoding:
         knobs = self.knobs
         common = (tree, self.reliability.factor, knobs.candidates)
         if knobs.policy == "specinfer":
-            return FixedExpansion(*common, 64, 1 << 20, 1 << 20, expansion=knobs.expansion)
+            return FixedExpansion(*common, len(knobs.expansion), UNBOUNDED, UNBOUNDED, expansion=knobs.expansion)
         if knobs.policy == "opt_tree":
             size = (knobs.budget or knobs.max_rows) - 1
-            return OptTree(*common, 10, knobs.max_rows, 1 << 20, size=size)
+            return OptTree(*common, OPT_DEPTH, knobs.max_rows, UNBOUNDED, size=size)
         most = knobs.budget or knobs.max_expansions
         return GainPerCost(
             *common, knobs.max_depth, knobs.max_rows, most, drafting=self.cost, table=self.table,
