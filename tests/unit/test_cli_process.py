@@ -83,7 +83,8 @@ def interrupted_after(seconds: float, args: list[str], cwd) -> tuple[int, str]:
 
 @pytest.mark.parametrize("seconds", [0.3, 0.5, 0.8, 1.2, 2.0])
 def test_an_interrupt_is_one_line_and_130(seconds, tmp_path):
-    args = [*RUN[:5], "--target", "llama-3.1-8b", "--stream", "synthetic:llama-3.1-8b:gsm8k", "--tokens", "100000"]
+    args = [*RUN[:5], "--target", "llama-3.1-8b", "--stream", "synthetic:llama-3.1-8b:gsm8k", "--tokens", "1000"]
+    args += ["--prompts", "1000"]
     assert interrupted_after(seconds, args, tmp_path) == (130, "archsim: interrupted\n")
     assert os.listdir(tmp_path) == []
 
