@@ -38,6 +38,15 @@ class OpKind(enum.IntEnum):
     MAP = 12  # map in_bytes of buffers into an address window, in n calls
 
 
+#: What a model's layers and projection consist of, embedding and sampling apart: what an accelerator runs.
+LAYER_OPS = frozenset(
+    {
+        *(OpKind.MATMUL, OpKind.PROJECTION, OpKind.ATTENTION),
+        *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE),
+    }
+)
+
+
 class DType(enum.IntEnum):
     """Storage types; ``BLOCK[dtype] = (bytes, elements)`` of one quantisation block.
 

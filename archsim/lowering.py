@@ -15,6 +15,7 @@ Actions are counted under full names (``<device>.<action>``); DRAM's are counted
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import numpy as np
@@ -196,6 +197,11 @@ def first_bad(columns, kinds, least, allowed):
             if column[i] < least[kinds[i], c]:
                 return i, c
     return -1, -1
+
+
+def action_names(device: str, own: Iterable[str], memory: str) -> tuple[str, ...]:
+    """Names of the counts of a lowered operator: the device's own actions, then its traffic in `memory`."""
+    return (*(f"{device}.{action}" for action in own), *(f"{memory}.{action}" for action in DRAM_ACTIONS))
 
 
 def allowed_kinds(kinds: frozenset[OpKind]) -> np.ndarray:

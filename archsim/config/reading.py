@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archsim.config.regular import what_is
+from archsim.config.regular import read_regular
 from archsim.units import InputError, quote
 
 MAX_FILE_BYTES = 1 << 20
@@ -88,17 +88,7 @@ def read(path: Path) -> Document:
         When the file cannot be read, is no UTF-8, too large, empty, or not the plain YAML described above.
     """
     name = shown(path)
-    problem = what_is(path)
-    if problem:
-        raise InputError(f"{name}: {problem}")
-    try:
-        with open(path, "rb") as stream:
-            raw = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise InputError(f"{name}: is larger than {MAX_FILE_BYTES} bytes")
-    return _parsed(os.fspath(path), name, raw)
+    return _parsed(os.fspath(path), name, read_regular(path, MAX_FILE_BYTES, name=name))
 
 
 @lru_cache(maxsize=512)

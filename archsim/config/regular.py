@@ -45,7 +45,7 @@ def reason(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else " ".join(str(error).split())
 
 
-def read_regular(path: Path, limit: int, noun: str) -> bytes:
+def read_regular(path: Path, limit: int, noun: str = "", name: str = "") -> bytes:
     """Content of a regular file of at most `limit` bytes.
 
     Parameters
@@ -55,23 +55,26 @@ def read_regular(path: Path, limit: int, noun: str) -> bytes:
     limit : int
         Largest size in bytes.
     noun : str
-        What the file should be, for the error (``a recording``).
+        What the file should be, for the error (``a recording``); none for a file whose kind is plain.
+    name : str
+        How errors call the file; its path where none is given.
 
     Raises
     ------
     InputError
         When it is missing, no regular file, too large or cannot be read.
     """
+    name = name or str(path)
     problem = what_is(path)
     if problem:
-        raise InputError(f"{path}: {problem}; expected {noun}")
+        raise InputError(f"{name}: {problem}" + (f"; expected {noun}" if noun else ""))
     try:
         with open(path, "rb") as stream:
             raw = stream.read(limit + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
     if len(raw) > limit:
-        raise InputError(f"{path}: is larger than {limit} bytes, the limit for {noun}")
+        raise InputError(f"{name}: is larger than {limit} bytes" + (f", the limit for {noun}" if noun else ""))
     return raw
 
 

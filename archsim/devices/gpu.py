@@ -15,9 +15,8 @@ import numpy as np
 from numba import njit
 from pydantic import BaseModel, ConfigDict, Field
 
-from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Unit
+from archsim.device import LAYER_OPS, STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Unit
 from archsim.lowering import (
-    DRAM_ACTIONS,
     LEAD_PS,
     PAGE_BYTES,
     PLAN_COLUMNS,
@@ -29,6 +28,7 @@ from archsim.lowering import (
     WRITE_BYTES,
     KernelRate,
     KernelTime,
+    action_names,
     allowed_kinds,
     build_rows,
     bytes_to_ps,
@@ -140,12 +140,7 @@ class Gpu(Device):
     """Unit queue, pool bandwidth."""
 
     Spec = GpuSpec
-    ops = frozenset(
-        {
-            *(OpKind.MATMUL, OpKind.PROJECTION, OpKind.ATTENTION),
-            *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE),
-        }
-    )
+    ops = LAYER_OPS
 
     def units(self) -> list[Unit]:
         """Return the one command queue."""
@@ -165,7 +160,7 @@ class Gpu(Device):
         spec = self.spec
         self._allowed = allowed_kinds(self.ops)
         self._pools = (binding.pool(f"{spec.memory}.bandwidth"), binding.pool(f"{self.name}.bandwidth"), -1)
-        self._actions = tuple(f"{self.name}.{a}" for a in ACTIONS) + tuple(f"{spec.memory}.{a}" for a in DRAM_ACTIONS)
+        self._actions = action_names(self.name, ACTIONS, spec.memory)
         self._floats = np.array([dtype in FLOAT_WEIGHTS for dtype in DType], np.int64)
         self._numbers = Numbers(
             fp16=round(spec.fp16_ops_per_s * spec.compute_share / 1e6),

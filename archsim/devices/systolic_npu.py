@@ -22,9 +22,8 @@ import numpy as np
 from numba import njit
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from archsim.device import STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
+from archsim.device import LAYER_OPS, STREAMS, Binding, Cost, Device, DType, OpKind, Ops, Pool, Rows, Store, Unit
 from archsim.lowering import (
-    DRAM_ACTIONS,
     LEAD_PS,
     PAGE_BYTES,
     PLAN_COLUMNS,
@@ -38,6 +37,7 @@ from archsim.lowering import (
     KernelFactor,
     KernelRate,
     KernelTime,
+    action_names,
     allowed_kinds,
     build_rows,
     bytes_to_ps,
@@ -253,12 +253,7 @@ class SystolicNpu(Device):
     """Unit core, pool dma, store scratchpad."""
 
     Spec = SystolicSpec
-    ops = frozenset(
-        {
-            *(OpKind.MATMUL, OpKind.PROJECTION, OpKind.ATTENTION),
-            *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE),
-        }
-    )
+    ops = LAYER_OPS
 
     def units(self) -> list[Unit]:
         """Return the one operator queue."""
@@ -283,7 +278,7 @@ class SystolicNpu(Device):
         spec = self.spec
         self._allowed = allowed_kinds(self.ops)
         self._pools = (binding.pool(f"{spec.memory}.bandwidth"), binding.pool(f"{self.name}.dma"), -1)
-        self._actions = tuple(f"{self.name}.{a}" for a in ACTIONS) + tuple(f"{spec.memory}.{a}" for a in DRAM_ACTIONS)
+        self._actions = action_names(self.name, ACTIONS, spec.memory)
         self._passes = np.array([BYTE_PASSES.get(dtype, 1) for dtype in DType], np.int64)
         self._numbers = Numbers(
             khz=round(spec.clock_hz / 1e3),

@@ -13,12 +13,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.lever.execution import padded
-from archsim.schedules.schedule import Schedule, Steps
+from archsim.schedules.schedule import Schedule, Steps, knob, ring_knob
 from archsim.workload.plan import Placement
 
 if TYPE_CHECKING:
@@ -51,19 +51,17 @@ class ResidentAr(Schedule):
             job.end(request)
 
 
+def streamed_whole(ring: int) -> Placement:
+    """A model streamed from flash with its projection, all rows projected on the NPU and read back uncached."""
+    return Placement(layers_in="flash", head_in="flash", head_on=("npu", "gpu", "cpu"), ring=ring, uncached_logits=True)
+
+
 @schedule("flash_ar")
 @dataclass(frozen=True)
 class FlashAr(ResidentAr):
     """Autoregressive decoding of a target whose layers live in flash."""
 
-    ring: int = field(
-        default=6,
-        metadata={
-            "min": 1,
-            "max": 1024,
-            "doc": "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6",
-        },
-    )
+    ring: int = ring_knob()
 
     def placements(self) -> Mapping[str, Placement]:
         """Layers from flash through the ring; projection's weights in DRAM, computed on the CPU."""
@@ -78,33 +76,17 @@ class ChainSd(Schedule):
     roles: ClassVar[tuple[str, ...]] = ("target", "draft")
     features: ClassVar[tuple[str, ...]] = ("chain",)
 
-    length: int = field(default=8, metadata={"min": 1, "max": 256, "doc": "tokens drafted per verification"})
-    shapes: tuple[int, ...] = field(
-        default=(16, 32),
-        metadata={"min": 1, "max": 512, "doc": "fixed shapes of the verification's graph, as Lever's; assumed"},
-    )
-    ring: int = field(
-        default=6,
-        metadata={
-            "min": 1,
-            "max": 1024,
-            "doc": "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6",
-        },
-    )
-    draft_on: Literal["cpu", "pim", "npu", "gpu"] = field(
-        default="cpu", metadata={"doc": "device that drafts; its projection goes to the CPU where it runs none"}
+    length: int = knob(8, "tokens drafted per verification", 1, 256)
+    shapes: tuple[int, ...] = knob((16, 32), "fixed shapes of the verification's graph, as Lever's; assumed", 1, 512)
+    ring: int = ring_knob()
+    draft_on: Literal["cpu", "pim", "npu", "gpu"] = knob(
+        "cpu", "device that drafts; its projection goes to the CPU where it runs none"
     )
 
     def placements(self) -> Mapping[str, Placement]:
         """Target streamed with its projection, all rows projected on the NPU; draft in DRAM."""
         return {
-            "target": Placement(
-                layers_in="flash",
-                head_in="flash",
-                head_on=("npu", "gpu", "cpu"),
-                ring=self.ring,
-                uncached_logits=True,
-            ),
+            "target": streamed_whole(self.ring),
             "draft": Placement(layers_on=(self.draft_on,), head_on=tuple(dict.fromkeys((self.draft_on, "cpu")))),
         }
 

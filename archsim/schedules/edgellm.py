@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from archsim.registry import schedule
+from archsim.schedules.baselines import streamed_whole
 from archsim.schedules.lever.execution import emit_draft, padded, tree_pass
 from archsim.schedules.lever.growth import Confidence
-from archsim.schedules.lever.schedule import knob
 from archsim.schedules.lever.tree import ROOT, TokenTree
-from archsim.schedules.schedule import Schedule, Steps
+from archsim.schedules.schedule import Schedule, Steps, knob, ring_knob
 from archsim.workload.plan import Pass, Placement
 
 if TYPE_CHECKING:
@@ -45,20 +45,12 @@ class EdgeLlm(Schedule):
     max_rows: int = knob(16, "largest tree, root included; assumed", 2, 256)
     ahead: int = knob(8, "tokens drafted during a verification at most; assumed", 0, 64)
     shapes: tuple[int, ...] = knob((16, 32), "fixed shapes of the verification's graph, as Lever's; assumed", 1, 512)
-    ring: int = knob(
-        6, "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6", 1, 1024
-    )
+    ring: int = ring_knob()
 
     def placements(self) -> Mapping[str, Placement]:
         """Target streamed with its projection, all rows projected on the NPU; draft in DRAM on the CPU."""
         return {
-            "target": Placement(
-                layers_in="flash",
-                head_in="flash",
-                head_on=("npu", "gpu", "cpu"),
-                ring=self.ring,
-                uncached_logits=True,
-            ),
+            "target": streamed_whole(self.ring),
             "draft": Placement(layers_on=("cpu",)),
         }
 

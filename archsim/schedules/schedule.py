@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -15,12 +15,25 @@ if TYPE_CHECKING:
 Steps = Generator[Any, Any, Any]
 
 
+def knob(default: Any, doc: str, low: float | None = None, high: float | None = None) -> Any:
+    """Field of a schedule: its default, what it means, and its bounds (None: none)."""
+    bounds = {key: value for key, value in (("min", low), ("max", high)) if value is not None}
+    return field(default=default, metadata={**bounds, "doc": doc})
+
+
+def ring_knob() -> Any:
+    """Knob ``ring`` of schedules that stream layers from flash."""
+    return knob(
+        6, "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6", 1, 1024
+    )
+
+
 @dataclass(frozen=True)
 class Schedule:
     """A decoding policy.
 
-    Subclasses are frozen dataclasses; their fields are the knobs of ``schedule.<field>`` (``metadata`` may hold
-    ``min``, ``max`` and ``doc``). They name the model roles they need and say where each role's parts run.
+    Subclasses are frozen dataclasses; their fields are the knobs of ``schedule.<field>``, written with :func:`knob`.
+    They name the model roles they need and say where each role's parts run.
     """
 
     #: Model roles the schedule needs.

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from archsim.registry import schedule
-from archsim.schedules.lever.schedule import Lever, knob
+from archsim.schedules.lever.schedule import Lever
+from archsim.schedules.schedule import knob
 
 
 @schedule("specinfer")

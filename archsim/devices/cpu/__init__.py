@@ -22,12 +22,12 @@ from archsim.device import STREAMS, Binding, Clock, Cost, Device, DType, OpKind,
 from archsim.devices.cpu.costs import ACTIONS, CpuNumbers, plan_cpu
 from archsim.devices.cpu.prices import AREA, ENERGY, clock_table, state_table
 from archsim.lowering import (
-    DRAM_ACTIONS,
     KernelClock,
     KernelFactor,
     KernelInverse,
     KernelRate,
     KernelTime,
+    action_names,
     allowed_kinds,
     build_rows,
     check_ops,
@@ -183,9 +183,7 @@ class Cpu(Device):
             binding.pool(f"{self.name}.bandwidth"),
             binding.pool(f"{self.name}.cores"),
         )
-        self._actions = tuple(f"{self.name}.{action}" for action in ACTIONS) + tuple(
-            f"{spec.memory}.{action}" for action in DRAM_ACTIONS
-        )
+        self._actions = action_names(self.name, ACTIONS, spec.memory)
         self._numbers = CpuNumbers(
             sync_ps=spec.sync_ps,
             job_khz=round(sum(spec.core_hz[: spec.threads]) / KHZ),

@@ -28,7 +28,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from archsim.device import STREAMS, Binding, Cost, Device, OpKind, Ops, Pool, PowerStates, Rows, Store, Unit
 from archsim.lowering import (
-    DRAM_ACTIONS,
     ITEMS,
     LEAD_PS,
     PAGE_BYTES,
@@ -40,6 +39,7 @@ from archsim.lowering import (
     WRITE_BYTES,
     KernelRate,
     KernelTime,
+    action_names,
     allowed_kinds,
     build_rows,
     bytes_to_ps,
@@ -236,9 +236,7 @@ class Flash(Device):
             binding.pool(f"{self.name}.link"),
             binding.pool(f"{spec.cpu}.cores"),
         )
-        self._actions = tuple(f"{self.name}.{action}" for action in ENERGY) + tuple(
-            f"{spec.memory}.{action}" for action in DRAM_ACTIONS
-        )
+        self._actions = action_names(self.name, ENERGY, spec.memory)
         self._actions += (f"{spec.cpu}.{spec.issue_core}_cycle",)
         slow = spec.rate_fraction
         rates = (round(spec.stream_bytes_per_s * slow / MB), round(spec.random_bytes_per_s * slow / MB))

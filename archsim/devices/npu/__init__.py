@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from archsim.device import (
+    LAYER_OPS,
     STREAMS,
     Binding,
     Clock,
@@ -42,11 +43,11 @@ from archsim.devices.npu.spec import FLOAT_WEIGHTS, UNPACK, NpuSpec, numbers_of
 from archsim.devices.npu.va import AddressWindows, map_ps
 from archsim.devices.npu.vtcm import VtcmOverflowError
 from archsim.lowering import (
-    DRAM_ACTIONS,
     LEAD_PS,
     PLAN_COLUMNS,
     UNIT,
     WEIGHT,
+    action_names,
     allowed_kinds,
     build_rows,
     check_ops,
@@ -69,12 +70,7 @@ class Npu(Device):
     """Unit core, pools hvx and dma, stores vtcm and window."""
 
     Spec = NpuSpec
-    ops = frozenset(
-        {
-            *(OpKind.MATMUL, OpKind.PROJECTION, OpKind.ATTENTION),
-            *(OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.KV_WRITE, OpKind.MAP),
-        }
-    )
+    ops = LAYER_OPS | {OpKind.MAP}
 
     def units(self) -> list[Unit]:
         """Return the one operator queue."""
@@ -173,9 +169,7 @@ class Npu(Device):
             binding.pool(f"{self.name}.hvx"),
         )
         self._host_unit = binding.unit(f"{spec.host}.control")
-        self._actions = tuple(f"{self.name}.{action}" for action in ACTIONS) + tuple(
-            f"{spec.memory}.{action}" for action in DRAM_ACTIONS
-        )
+        self._actions = action_names(self.name, ACTIONS, spec.memory)
         self.numbers = numbers_of(spec, binding.unit(f"{self.name}.core"), STREAMS.index("npu_seq_read"))
         self._factor = np.array([round(1000 * UNPACK[dtype]) for dtype in DType], np.int64)
         self._float = np.array([dtype in FLOAT_WEIGHTS for dtype in DType], np.int64)

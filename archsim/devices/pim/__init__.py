@@ -61,6 +61,7 @@ from archsim.lowering import (
     UNIT,
     WEIGHT,
     WRITE_BYTES,
+    action_names,
     allowed_kinds,
     build_rows,
     bytes_to_ps,
@@ -128,9 +129,7 @@ class Pim(Device):
         self._unit = binding.unit(f"{spec.sequencer or self.name}.sequencer")
         self._host_unit = binding.unit(spec.trip_unit) if spec.vector_unit == "host" else -1
         self._memory = binding.pool(f"{spec.memory}.bandwidth")
-        self._actions = tuple(f"{self.name}.{action}" for action in self._own_actions()) + tuple(
-            f"{spec.memory}.{action}" for action in DRAM_ACTIONS
-        )
+        self._actions = action_names(self.name, self._own_actions(), spec.memory)
         self._columns = [OWN_ACTIONS.index(action) for action in self._own_actions()]
         if spec.vector_unit == "aau":
             channels = self.standard.organisation["channels"]

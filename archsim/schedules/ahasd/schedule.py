@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from archsim.config import InputError
@@ -24,7 +24,7 @@ from archsim.schedules.ahasd.asynchronous import DRAFTS, Pair
 from archsim.schedules.ahasd.controls import Controls, Mode, TableControls
 from archsim.schedules.ahasd.drafters import CAP, Name, make_drafter
 from archsim.schedules.baselines import ResidentAr
-from archsim.schedules.schedule import Schedule, Steps
+from archsim.schedules.schedule import Schedule, Steps, knob
 from archsim.workload.plan import Pass, Placement
 
 if TYPE_CHECKING:
@@ -46,11 +46,9 @@ class Speculative(Schedule):
     draft_on: ClassVar[tuple[str, ...]] = TARGET_ON
     target_on: ClassVar[tuple[str, ...]] = TARGET_ON
 
-    drafter: Name = field(default="specdec++", metadata={"doc": "how long a batch is"})
-    length: int = field(default=8, metadata={"min": 1, "max": CAP, "doc": "tokens per batch of the fixed drafter"})
-    arms: tuple[int, ...] = field(
-        default=(2, 4, 6, 8), metadata={"min": 1, "max": CAP, "doc": "lengths the bandit chooses from"}
-    )
+    drafter: Name = knob("specdec++", "how long a batch is")
+    length: int = knob(8, "tokens per batch of the fixed drafter", 1, CAP)
+    arms: tuple[int, ...] = knob((2, 4, 6, 8), "lengths the bandit chooses from", 1, CAP)
 
     def placements(self) -> Mapping[str, Placement]:
         """Both models in DRAM, each with its projection where its layers run."""
@@ -142,26 +140,20 @@ class Ahasd(Speculative):
     needs: ClassVar[tuple[str, ...]] = ("control",)
     draft_on: ClassVar[tuple[str, ...]] = DRAFT_ON
 
-    depth: int = field(default=8, metadata={"min": 1, "max": 64, "doc": "unverified batches; 1 is taking turns"})
-    take_all: bool = field(default=True, metadata={"doc": "a target pass takes all waiting batches, or one"})
-    token_rollback: bool = field(default=False, metadata={"doc": "read feedback behind every token, not every batch"})
-    hand_over: int = field(
-        default=4000,
-        metadata={"min": 1, "max": 10**7, "doc": "host instructions that pass a batch on (about 2 us; assumed)"},
-    )
+    depth: int = knob(8, "unverified batches; 1 is taking turns", 1, 64)
+    take_all: bool = knob(True, "a target pass takes all waiting batches, or one")
+    token_rollback: bool = knob(False, "read feedback behind every token, not every batch")
+    hand_over: int = knob(4000, "host instructions that pass a batch on (about 2 us; assumed)", 1, 10**7)
 
-    edc: Mode = field(default="table", metadata={"doc": "control of drafting ahead by entropy history"})
-    tvc: Mode = field(default="table", metadata={"doc": "control of pre-verification by measured times"})
-    drafting_goes_on: bool = field(
-        default=True,
-        metadata={"doc": "draft ahead after all where no token can be pre-verified in time (as published), or wait"},
+    edc: Mode = knob("table", "control of drafting ahead by entropy history")
+    tvc: Mode = knob("table", "control of pre-verification by measured times")
+    drafting_goes_on: bool = knob(
+        True, "draft ahead after all where no token can be pre-verified in time (as published), or wait"
     )
-    target_in: Literal["dram", "flash"] = field(
-        default="dram", metadata={"doc": "where the target's layers and projection live; flash needs tvc=off"}
+    target_in: Literal["dram", "flash"] = knob(
+        "dram", "where the target's layers and projection live; flash needs tvc=off"
     )
-    ring: int = field(
-        default=6, metadata={"min": 1, "max": 1024, "doc": "layer buffers filled ahead of a target in flash"}
-    )
+    ring: int = knob(6, "layer buffers filled ahead of a target in flash", 1, 1024)
 
     @property
     def controlled(self) -> bool:

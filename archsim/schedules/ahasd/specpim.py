@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.ahasd.schedule import DRAFT_ON, Speculative
+from archsim.schedules.schedule import knob
 from archsim.workload.plan import COLUMN_SHARES, Pass, Placement
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class SpecPim(Speculative):
     draft_on: ClassVar[tuple[str, ...]] = DRAFT_ON
     target_on: ClassVar[tuple[str, ...]] = ("gpu", "npu", "cpu")
 
-    verify: Literal["host", "best", "split"] = field(
-        default="best", metadata={"doc": "where a verification runs: host, the faster of host and memory, or both"}
+    verify: Literal["host", "best", "split"] = knob(
+        "best", "where a verification runs: host, the faster of host and memory, or both"
     )
     times: _Times = field(default_factory=_Times, init=False, repr=False, compare=False)
 

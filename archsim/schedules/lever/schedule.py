@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ from archsim.schedules.lever.growth import FixedExpansion, GainPerCost, Growth, 
 from archsim.schedules.lever.pruning import PruneRules, count_leaves, edge_scores, survivors
 from archsim.schedules.lever.tables import DraftCost, LatencyTable, Reliability
 from archsim.schedules.lever.tree import ROOT, TokenTree
-from archsim.schedules.schedule import Schedule, Steps
+from archsim.schedules.schedule import Schedule, Steps, knob, ring_knob
 from archsim.workload.plan import Pass, Placement
 
 if TYPE_CHECKING:
@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 
 #: Leaves for which the latency table is seeded, with each fixed shape.
 SEEDED_LEAVES = (4, 8, 12, 16, 20, 24, 28, 32)
-
-
-def knob(default: Any, doc: str, low: float | None = None, high: float | None = None) -> Any:
-    """Field of a schedule with its bounds and what it means."""
-    bounds = {key: value for key, value in (("min", low), ("max", high)) if value is not None}
-    return field(default=default, metadata={**bounds, "doc": doc})
-
 
 #: Limits of trees that no other policy's knob sets; OPT-Tree's depth is its authors' default.
 UNBOUNDED, OPT_DEPTH = 1 << 20, 10
@@ -103,9 +96,7 @@ class Lever(Schedule):
     head_rows: int = knob(
         2, "rows of the graph of projection npu_on_demand, the smallest batched one; chosen on figure 14", 1, 256
     )
-    ring: int = knob(
-        6, "layer buffers the reader may fill ahead; chosen on the DRAM budgets of arXiv 2605.16786, table 6", 1, 1024
-    )
+    ring: int = ring_knob()
     read_ahead: bool = knob(False, "the reader starts with the drafting instead of the verification")
     leaf_instructions: int = knob(500_000, "bookkeeping of a leaf's temporary sequence; assumed", 0, 10**9)
     node_instructions: int = knob(2_000, "policy and mask, per node; assumed", 0, 10**7)

@@ -7,11 +7,12 @@ mapping, as for every schedule.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.baselines import ResidentAr
+from archsim.schedules.schedule import knob
 from archsim.workload.plan import Placement
 
 
@@ -22,7 +23,7 @@ class ArOffload(ResidentAr):
 
     needs: ClassVar[tuple[str, ...]] = ("npu",)
 
-    layers_on: Literal["npu", "cpu"] = field(default="npu", metadata={"doc": "device of the layers"})
+    layers_on: Literal["npu", "cpu"] = knob("npu", "device of the layers")
 
     def placements(self) -> Mapping[str, Placement]:
         """Layers where asked, projection on the CPU."""

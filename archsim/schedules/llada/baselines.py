@@ -15,11 +15,12 @@ first step (Fast-dLLM, arXiv 2505.22618).
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.llada.decoding import TARGET, Diffusion
+from archsim.schedules.schedule import knob
 from archsim.workload.denoise import Denoise, Rules, Window
 from archsim.workload.plan import Placement
 from archsim.workload.residency import PerOperator
@@ -33,16 +34,12 @@ if TYPE_CHECKING:
 class Baseline(Diffusion):
     """Block-wise denoising without windows, stages or revision."""
 
-    prefix_kv: bool = field(default=True, metadata={"doc": "reuse keys and values of what lies left of the block"})
-    write: bool = field(
-        default=True, metadata={"doc": "whether a finished block is passed once more to write its keys and values"}
+    prefix_kv: bool = knob(True, "reuse keys and values of what lies left of the block")
+    write: bool = knob(True, "whether a finished block is passed once more to write its keys and values")
+    commit_rule: Literal["one", "threshold"] = knob(
+        "one", "tokens committed per step: one, or all at or above the threshold"
     )
-    commit_rule: Literal["one", "threshold"] = field(
-        default="one", metadata={"doc": "tokens committed per step: one, or all at or above the threshold"}
-    )
-    threshold: float = field(
-        default=0.9, metadata={"min": 0.0, "max": 1.0, "doc": "confidence at which a position commits (Fast-dLLM)"}
-    )
+    threshold: float = knob(0.9, "confidence at which a position commits (Fast-dLLM)", 0.0, 1.0)
 
     def rules(self) -> Rules:
         """No stages: a committed token is final."""

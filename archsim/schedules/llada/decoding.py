@@ -12,11 +12,11 @@ Without a cache every step is a pass over all rows.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from archsim.config import InputError
-from archsim.schedules.schedule import Schedule, Steps
+from archsim.schedules.schedule import Schedule, Steps, knob
 from archsim.streams.denoise import DenoisingStream, denoising
 from archsim.workload.denoise import Denoise, Rules, Window
 from archsim.workload.plan import Pass
@@ -39,11 +39,8 @@ class Diffusion(Schedule):
     causal: ClassVar[bool] = False
     features: ClassVar[tuple[str, ...]] = ("denoise", "jacobi")
 
-    block: int = field(
-        default=32,
-        metadata={"min": 1, "max": 4096, "doc": "positions per block (32 in Fast-dLLM and in the published times)"},
-    )
-    logits: Logits = field(default="all", metadata={"doc": "rows that go through the output projection"})
+    block: int = knob(32, "positions per block (32 in Fast-dLLM and in the published times)", 1, 4096)
+    logits: Logits = knob("all", "rows that go through the output projection")
 
     def rules(self) -> Rules:
         """How positions commit."""

@@ -17,12 +17,13 @@ The revision shares the CPU's cores with the projection and DRAM with the NPU; n
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from archsim.registry import schedule
 from archsim.schedules.llada.decoding import TARGET, Diffusion, Logits
 from archsim.schedules.llada.lookahead import LatencyTable
+from archsim.schedules.schedule import knob
 from archsim.workload.denoise import Denoise, Rules, Window
 from archsim.workload.plan import Pass, Placement
 from archsim.workload.residency import Resident
@@ -39,63 +40,24 @@ REVISION = "revision"
 class Llada(Diffusion):
     """Diffusion decoding with look-ahead windows, CPU revision and a swap-aware runtime."""
 
-    logits: Logits = field(default="unstable", metadata={"doc": "rows that go through the output projection"})
-    sliding: bool = field(default=True, metadata={"doc": "whether the window starts at the first unresolved position"})
-    lookahead: bool = field(default=True, metadata={"doc": "whether the window is extended when few masks are left"})
-    revision: bool = field(
-        default=True, metadata={"doc": "stages and CPU revision instead of refresh and write passes"}
+    logits: Logits = knob("unstable", "rows that go through the output projection")
+    sliding: bool = knob(True, "whether the window starts at the first unresolved position")
+    lookahead: bool = knob(True, "whether the window is extended when few masks are left")
+    revision: bool = knob(True, "stages and CPU revision instead of refresh and write passes")
+    visible: float = knob(0.7, "confidence at which a token becomes visible (public prototype)", 0.0, 1.0)
+    stable: float = knob(
+        0.9, "confidence at which a token is stable (public prototype); without revision tokens commit at it", 0.0, 1.0
     )
-    visible: float = field(
-        default=0.7,
-        metadata={"min": 0.0, "max": 1.0, "doc": "confidence at which a token becomes visible (public prototype)"},
+    trigger: int = knob(8, "look-ahead starts below this many masks (public prototype: 4; its benchmark: 8)", 0, 4096)
+    ahead: int = knob(32, "most positions of look-ahead (public prototype)", 0, 4096)
+    ahead_bytes: int = knob(
+        64_000_000, "assumed: budget for keys and values of drafted rows, the reserve of the window", 0, 1 << 40
     )
-    stable: float = field(
-        default=0.9,
-        metadata={
-            "min": 0.0,
-            "max": 1.0,
-            "doc": "confidence at which a token is stable (public prototype); without revision tokens commit at it",
-        },
-    )
-    trigger: int = field(
-        default=8,
-        metadata={
-            "min": 0,
-            "max": 4096,
-            "doc": "look-ahead starts below this many masks (public prototype: 4; its benchmark: 8)",
-        },
-    )
-    ahead: int = field(
-        default=32, metadata={"min": 0, "max": 4096, "doc": "most positions of look-ahead (public prototype)"}
-    )
-    ahead_bytes: int = field(
-        default=64_000_000,
-        metadata={
-            "min": 0,
-            "max": 1 << 40,
-            "doc": "assumed: budget for keys and values of drafted rows, the reserve of the window",
-        },
-    )
-    revise: int = field(
-        default=1,
-        metadata={"min": 0, "max": 4096, "doc": "visible tokens revised on the CPU per step (public prototype)"},
-    )
-    draft_weight: float = field(
-        default=0.25,
-        metadata={
-            "min": 0.0,
-            "max": 1.0,
-            "doc": "assumed: a draft counts as this fraction of a mask for its neighbours",
-        },
-    )
-    revise_on: Literal["cpu", "pim"] = field(
-        default="cpu", metadata={"doc": "where revision runs: the CPU, or banks that hold the weights too"}
-    )
-    carry: bool = field(
-        default=True,
-        metadata={
-            "doc": "whether rows that just committed join the next window, which writes their final keys and values"
-        },
+    revise: int = knob(1, "visible tokens revised on the CPU per step (public prototype)", 0, 4096)
+    draft_weight: float = knob(0.25, "assumed: a draft counts as this fraction of a mask for its neighbours", 0.0, 1.0)
+    revise_on: Literal["cpu", "pim"] = knob("cpu", "where revision runs: the CPU, or banks that hold the weights too")
+    carry: bool = knob(
+        True, "whether rows that just committed join the next window, which writes their final keys and values"
     )
 
     def placements(self) -> Mapping[str, Placement]:
