@@ -15,6 +15,7 @@ import typer
 
 from archsim.cli import print_json, say
 from archsim.explain_commands import register as register_explain
+from archsim.new_commands import register as register_new
 from archsim.options import path, whole
 from archsim.plot_commands import register as register_plot
 from archsim.sweep_commands import register as register_sweeps
@@ -34,6 +35,7 @@ app.add_typer(trace_app, name="trace")
 register_sweeps(app)
 register_explain(app)
 register_plot(app)
+register_new(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Sets = Annotated[
