@@ -278,7 +278,7 @@ def import_model(
 
 @app.command()
 def reproduce(
-    table: Annotated[str, typer.Argument(help="devices | energy | lever | llada | llada_map | ahasd | all")],
+    table: Annotated[str, typer.Argument(help="devices | energy | lever | llada | llada_map | ahasd | trends | all")],
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -31,7 +31,10 @@ ALLOWED = {
     "trace": {"columns", "manifest", "runfolder", "units"},
     "report": {"trace", "device", "technology", "units", "config", "system"},
     "results": {"config"},
-    "reproduce": {"trace", "technology", "devices", "streams", "units", "config", "report", "results", "session"},
+    "reproduce": {
+        *("trace", "technology", "device", "devices", "system", "streams", "units", "config", "registry"),
+        *("engine", "report", "results", "session", "sweep"),
+    },
     "sweep": {"trace", "units", "config", "engine", "report", "results", "runfolder", "session"},
     "thermal": {"device", "devices", "system", "units", "config", "engine", "workload"},
     "datafiles": {"devices", "units", "config"},

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from archsim.device import STREAMS, Cost, Device, Pool, PowerStates, Store
 from archsim.registry import device
-from archsim.units import Bits, Bytes, BytesPerS, InputError, PositiveInt, TransfersPerS
+from archsim.units import Bits, Bytes, BytesPerS, InputError, PositiveFactor, PositiveInt, TransfersPerS
 
 
 class DramSpec(BaseModel):
@@ -31,6 +31,9 @@ class DramSpec(BaseModel):
     ----------
     standard : str
         Name of the standard and speed, such as ``lpddr5x-9600``.
+    timing_factor : float
+        Factor on every time of the standard, its clock period included (1: as the standard says). A calibrated part
+        moves as many times fewer transfers per second, and the fractions of the peak that mixes reach stay.
     transfer_rate_per_s : float
         Transfers per second and pin (6.4e9 to 10.667e9 for LPDDR5/5X).
     bus_width_bits : int
@@ -53,6 +56,7 @@ class DramSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     standard: str
+    timing_factor: PositiveFactor = 1.0
     transfer_rate_per_s: TransfersPerS
     bus_width_bits: Bits
     channels: PositiveInt
@@ -115,7 +119,7 @@ class Dram(Device):
         from archsim.devices.dram.standard import load_standard
 
         spec = self.spec
-        peak = load_standard(spec.standard).peak_gb_s * 1e9 * spec.channels
+        peak = load_standard(spec.standard).peak_gb_s * 1e9 * spec.channels / spec.timing_factor
         if abs(peak - spec.peak_bytes_per_s) > 1e-6 * peak:
             raise InputError(
                 f"system.{self.name}: {spec.standard} on {spec.channels} channels peaks at {peak / 1e9:.4g} GB/s, "

@@ -108,7 +108,7 @@ class Pim(Device):
 
     def __init__(self, name: str, spec: PimSpec) -> None:
         super().__init__(name, spec)
-        self.part = Part(spec.standard, spec.channels, spec.tokens_per_pass)
+        self.part = Part(spec.standard, spec.channels, spec.tokens_per_pass, spec.timing_factor)
         self.standard = standard_of(self.part)
         self.ops = frozenset({OpKind.MATMUL, OpKind.PROJECTION})
         self.ops |= LAYER_KINDS if spec.vector_unit != "none" else frozenset()

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -45,11 +46,12 @@ class Product(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A PIM standard, the channels of it that are driven and the vectors one pass serves (0: the standard's)."""
+    """A PIM standard, channels driven and vectors a pass serves (0: the standard's), factor on the standard's times."""
 
     name: str
     channels: int = 0
     reuse: int = 0
+    timing: float = 1.0
 
 
 @lru_cache(maxsize=64)
@@ -67,6 +69,9 @@ def standard_of(part: Part) -> PimStandard:
         raise ValueError(f"channels is {part.channels}; {part.name} has {there}")
     organisation = {**standard.organisation, "channels": part.channels or there}
     compute = replace(standard.compute, tokens_per_pass=part.reuse or standard.compute.tokens_per_pass)
+    if part.timing != 1.0:
+        compute = replace(compute, fence_ns=compute.fence_ns * part.timing)
+        standard = replace(standard, tck_ps=standard.tck_ps * Fraction(part.timing))
     return replace(standard, organisation=organisation, compute=compute)
 
 

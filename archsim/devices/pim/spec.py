@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from archsim.devices.pim.standard import load_pim
 from archsim.lowering import KernelClock, KernelRate, KernelTime
-from archsim.units import Bytes, Count, PositiveInt
+from archsim.units import Bytes, Count, PositiveFactor, PositiveInt
 
 
 class PimSpec(BaseModel):
@@ -18,6 +18,8 @@ class PimSpec(BaseModel):
     ----------
     standard : str
         Name of a PIM standard (``lpddr5x_pim``, ...).
+    timing_factor : float
+        Factor on every time of the standard, its clock period included (1: as the standard says).
     channels, tokens_per_pass : int
         Channels it drives, and vectors that one pass over the weights serves; 0: as the standard says.
     host : str
@@ -62,6 +64,7 @@ class PimSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     standard: str
+    timing_factor: PositiveFactor = 1.0
     channels: Count = 0
     tokens_per_pass: Annotated[Count, Field(le=64)] = 0
     host: Literal["exclusive", "other_ranks", "striped"]
