@@ -1,7 +1,7 @@
 """archsim: a cycle-approximate simulator of language-model inference on phones.
 
 Public names are loaded on first use, so that ``import archsim`` stays light:
-``load``, ``run``, ``replay``, ``report``, ``System``, ``Trace``.
+``load``, ``run``, ``replay``, ``report``, ``uncertainty``, ``System``, ``Trace``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _PUBLIC = {
     "run": "archsim.session",
     "replay": "archsim.session",
     "report": "archsim.session",
+    "uncertainty": "archsim.sweep.uncertainty",
     "System": "archsim.system",
     "Trace": "archsim.trace",
 }
-__all__ = ["System", "Trace", "__version__", "load", "replay", "report", "run", "source_digest"]
+__all__ = ["System", "Trace", "__version__", "load", "replay", "report", "run", "source_digest", "uncertainty"]
 
 
 _IMPORT = re.compile(r"^(?:from|import) (archsim[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)

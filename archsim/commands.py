@@ -20,6 +20,7 @@ from archsim.options import path, whole
 from archsim.plot_commands import register as register_plot
 from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
+from archsim.uncertainty_commands import DrawsSeed, Samples, Workers, bands_of, check_options
 
 app = typer.Typer(
     name="archsim",
@@ -107,6 +108,9 @@ def run(
     sets: Sets = None,
     output: Out = None,
     trace: Annotated[str, typer.Option(help="off | tasks | full")] = "tasks",
+    uncertainty: Samples = None,
+    draws_seed: DrawsSeed = None,
+    workers: Workers = None,
     as_json: Json = False,
 ) -> None:
     """Simulate one job and write its run folder."""
@@ -116,12 +120,19 @@ def run(
 
     job = {"target": target, "draft": draft, "stream": stream, "prompts": prompts, "tokens": tokens, "seed": seed}
     job["thermal"] = thermal
-    resolved = load(file, system=system, schedule=schedule, job=job, sets=sets or ())
+    given = {"system": system, "schedule": schedule, "job": job, "sets": tuple(sets or ())}
+    check_options(uncertainty, seed=draws_seed, workers=workers)
+    resolved = load(file, **given)
     result = simulate(resolved, trace=trace, output=output, progress=terminal.progress())
+    found = None
+    if uncertainty is not None:
+        found = bands_of(file, given, uncertainty, draws_seed, workers, output, keep=trace != "off")
     if as_json:
-        print_json(result.summary)
+        print_json({**result.summary, **({"uncertainty": found.document()} if found else {})})
     else:
         terminal.show_run(result)
+        if found:
+            terminal.show_bands(found)
 
 
 @app.command()

@@ -96,11 +96,7 @@ class System:
     @classmethod
     def from_data(cls, data: Mapping[str, Any], sources: Mapping[str, Source] | None = None) -> System:
         """Build a system from its resolved data: ``name`` and ``devices`` (name -> ``device`` and ``spec``)."""
-        built: dict[str, Device] = {}
-        for name, entry in data["devices"].items():
-            kind = registry.get("device", entry["device"])
-            built[name] = kind(name, units.from_numbers(kind.Spec, entry["spec"]))
-        return cls(data["name"], built, sources)
+        return cls(data["name"], devices_of(data), sources)
 
     def having(self, kind: OpKind, *names: str) -> Device:
         """Return the first of `names` (or any device, when none is given) that lowers `kind`.
@@ -121,20 +117,7 @@ class System:
 
     def prices(self) -> Prices:
         """Price tables of all devices; energy keys are full action names."""
-        energy: dict[str, Cost] = {}
-        power: dict[str, Cost] = {}
-        area: dict[str, Cost] = {}
-        for name, device in self.devices.items():
-            for table, entries in ((energy, device.energy()), (power, device.power()), (area, device.area())):
-                for key, cost in entries.items():
-                    table[f"{name}.{key}"] = cost
-        states = {
-            f"{n}.{key}": entry for n, device in self.devices.items() for key, entry in device.power_states().items()
-        }
-        for block, entry in states.items():
-            power |= {f"{block}.{state}": cost for state, cost in entry.states.items()}
-        clocks = tuple(clock for device in self.devices.values() for clock in device.clocks())
-        return Prices(energy, power, area, states, clocks)
+        return prices_of(self.devices)
 
     def describe(self, levels: Mapping[str, int] | None = None) -> dict[str, list[dict[str, Any]]]:
         """Units, pools and stores as plain data: what reports show, and what the engine is given.
@@ -162,6 +145,31 @@ class System:
                 for s in self.stores
             ],
         }
+
+
+def devices_of(data: Mapping[str, Any]) -> dict[str, Device]:
+    """Devices of a system's resolved data by name, not wired together: enough for what they cost."""
+    built: dict[str, Device] = {}
+    for name, entry in data["devices"].items():
+        kind = registry.get("device", entry["device"])
+        built[name] = kind(name, units.from_numbers(kind.Spec, entry["spec"]))
+    return built
+
+
+def prices_of(devices: Mapping[str, Device]) -> Prices:
+    """Price tables of devices by name; energy keys are full action names."""
+    energy: dict[str, Cost] = {}
+    power: dict[str, Cost] = {}
+    area: dict[str, Cost] = {}
+    for name, device in devices.items():
+        for table, entries in ((energy, device.energy()), (power, device.power()), (area, device.area())):
+            for key, cost in entries.items():
+                table[f"{name}.{key}"] = cost
+    states = {f"{n}.{key}": entry for n, device in devices.items() for key, entry in device.power_states().items()}
+    for block, entry in states.items():
+        power |= {f"{block}.{state}": cost for state, cost in entry.states.items()}
+    clocks = tuple(clock for device in devices.values() for clock in device.clocks())
+    return Prices(energy, power, area, states, clocks)
 
 
 def pool_fixed(pool: Pool, capacity: float) -> int:

@@ -129,6 +129,13 @@ def show_run(result: Any) -> None:
         _print(["", f"run folder: {result.folder}", f"next: archsim report {result.folder}"])
 
 
+def show_bands(found: Any) -> None:
+    """Bands of a run: nominal, p10, p50 and p90 by result."""
+    rows = [{"what": name, **band} for name, band in found.bands.items() if band["nominal"] is not None]
+    failed = f", {found.failed} of them could not run" if found.failed else ""
+    show_rows(rows, title=f"{found.samples} draws of {len(found.drawn)} uncertain numbers{failed}")
+
+
 def show_replay(outcome: Mapping[str, Any]) -> None:
     """Whether the replay met the recording."""
     if outcome["identical"]:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
 from archsim.units import InputError
+
+MOST_WORKERS = 4096
+
+
+def check_workers(workers: int) -> None:
+    """Refuse a number of processes that cannot work."""
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InputError(f"-j {workers}: 1 to {MOST_WORKERS} processes can work")
 
 
 class Inline(Executor):
@@ -73,3 +82,78 @@ def _dask(workers: int, address: str) -> Iterator[tuple[Executor, int]]:
         client.close()
         if address == "local":
             where.close()
+
+
+def drain(
+    keys: Sequence[str],
+    calls: Sequence[tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]],
+    store: Any,
+    title: str,
+    *,
+    workers: int,
+    dask: str | None = None,
+    check: Callable[[Mapping[str, Any]], None] = lambda result: None,
+    progress: Any = None,
+) -> int:
+    """Make every call whose key has no result in the store, and keep what it returns; returns how many were made.
+
+    Parameters
+    ----------
+    keys, calls : sequences of equal length
+        Keys, and functions of a module with their arguments.
+    store : Store or Memory
+        Where results are kept.
+    title : str
+        What progress is called.
+    workers, dask
+        See :func:`executor`.
+    check : callable
+        Sees every new result and raises to stop.
+    progress : object, optional
+        Receives ``start``, ``update`` and ``stop``.
+
+    Raises
+    ------
+    InputError
+        When a worker process dies.
+    """
+    todo = [i for i, key in enumerate(keys) if key not in store.done]
+    if not todo:
+        return 0
+    if progress is not None:
+        progress.start(title)
+    finished = len(keys) - len(todo)
+
+    def keep(i: int, result: dict[str, Any]) -> None:
+        store.add(keys[i], result)
+        check(result)
+
+    try:
+        # The first call is made here: it compiles what the workers then load from the cache.
+        function, arguments = calls[todo[0]]
+        keep(todo[0], function(*arguments))
+        finished += 1
+        waiting = iter(todo[1:])
+        with executor(min(workers, max(len(todo) - 1, 1)), dask) as (pool, at_once):
+            running: dict[Future[Any], int] = {}
+            while True:
+                for i in waiting:
+                    function, arguments = calls[i]
+                    running[pool.submit(function, *arguments)] = i
+                    if len(running) >= 2 * at_once:
+                        break
+                if not running:
+                    break
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    keep(running.pop(future), future.result())
+                finished += len(done)
+                if progress is not None:
+                    progress.update(finished, len(keys))
+    except BrokenProcessPool:
+        where = f"{store.folder}: " if store.folder else ""
+        raise InputError(f"{where}a worker process died (out of memory?); run again to go on, with fewer -j") from None
+    finally:
+        if progress is not None:
+            progress.stop()
+    return len(todo)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,13 @@ from pydantic import ValidationError
 
 from archsim.config import InputError, Resolved, SweepSpec, digest, find, is_path, load_config, sweep_run
 from archsim.results import code_digest
-from archsim.sweep.executors import executor
+from archsim.sweep.executors import check_workers, drain
 from archsim.sweep.points import points
 from archsim.sweep.store import Store
 from archsim.sweep.tables import check_metrics, write_tables
 from archsim.sweep.work import resolve, simulate
 
 SWEEPS = Path("archsim-runs")
-MOST_WORKERS = 4096
 
 
 @dataclass(frozen=True)
@@ -148,24 +146,18 @@ def sweep(
     InputError
         For a sweep that is wrong, a folder that cannot be used, or workers that die.
     """
-    _check_workers(workers)
+    check_workers(workers)
     made = source if isinstance(source, Sweep) else load_sweep(source)
     listed = points(made.spec)
     keys = _keys(made, listed)
     folder = Path(output) if output is not None else SWEEPS / f"sweep-{made.name}-{digest(made.data)[:12]}"
     store = Store(folder, made.data)
     with store.held():
-        todo = [i for i, key in enumerate(keys) if key not in store.done]
-        reused = len(listed) - len(todo)
-        _run(made, listed, keys, todo, store, workers, dask, progress)
+        reused = sum(key in store.done for key in keys)
+        _run(made, listed, keys, store, workers, dask, progress)
         rows, means = write_tables(made, listed, [store.done[key] for key in keys], folder)
     failed = sum(row["status"] == "failed" for row in rows)
-    return SweepResult(folder, rows, means, len(todo), reused, failed)
-
-
-def _check_workers(workers: int) -> None:
-    if not 1 <= workers <= MOST_WORKERS:
-        raise InputError(f"-j {workers}: 1 to {MOST_WORKERS} processes can work")
+    return SweepResult(folder, rows, means, len(listed) - reused, reused, failed)
 
 
 def _keys(made: Sweep, listed: list[dict[str, Any]]) -> list[str]:
@@ -188,47 +180,16 @@ def _run(
     made: Sweep,
     listed: list[dict[str, Any]],
     keys: list[str],
-    todo: list[int],
     store: Store,
     workers: int,
     dask: str | None,
     progress: Any,
 ) -> None:
-    if not todo:
-        return
-    if progress is not None:
-        progress.start(f"sweep {made.name}")
-    finished = len(listed) - len(todo)
     spec = made.spec
-    try:
-        # The first point runs here: it compiles what the workers then load from the cache.
-        store.add(keys[todo[0]], simulate(made.run, spec.set, listed[todo[0]]))
-        check_metrics(spec, store.done[keys[todo[0]]])
-        waiting = iter(todo[1:])
-        with executor(min(workers, max(len(todo) - 1, 1)), dask) as (pool, at_once):
-            running: dict[Future[Any], int] = {}
-            while True:
-                for i in waiting:
-                    running[pool.submit(simulate, made.run, spec.set, listed[i])] = i
-                    if len(running) >= 2 * at_once:
-                        break
-                if not running:
-                    break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    key = keys[running.pop(future)]
-                    store.add(key, future.result())
-                    check_metrics(spec, store.done[key])
-                if progress is not None:
-                    finished = sum(key in store.done for key in keys) if len(keys) < 1000 else finished + len(done)
-                    progress.update(finished, len(listed))
-    except BrokenProcessPool:
-        raise InputError(
-            f"{store.folder}: a worker process died (out of memory?); run again to go on, with fewer -j"
-        ) from None
-    finally:
-        if progress is not None:
-            progress.stop()
+    calls = [(simulate, (made.run, spec.set, point)) for point in listed]
+    title = f"sweep {made.name}"
+    check = partial(check_metrics, spec)
+    drain(keys, calls, store, title, workers=workers, dask=dask, check=check, progress=progress)
 
 
 def estimate(source: str | Path | Mapping[str, Any], *, workers: int = 1) -> dict[str, Any]:
@@ -239,7 +200,7 @@ def estimate(source: str | Path | Mapping[str, Any], *, workers: int = 1) -> dic
     dict
         ``points``, ``cpu_s_per_point``, ``time_s`` with `workers`, ``disk_bytes``.
     """
-    _check_workers(workers)
+    check_workers(workers)
     made = load_sweep(source)
     listed = points(made.spec)
     _keys(made, listed)

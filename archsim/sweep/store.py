@@ -21,6 +21,24 @@ from archsim.runfolder import LOCK, FolderLock
 SPEC, POINTS = "sweep.json", "points.jsonl"
 
 
+class Memory:
+    """Results by key that are not kept on disk."""
+
+    folder: Path | None = None
+
+    def __init__(self) -> None:
+        self.done: dict[str, dict[str, Any]] = {}
+
+    def add(self, key: str, result: dict[str, Any]) -> None:
+        """Hold one result."""
+        self.done[key] = result
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing to hold: no other process sees it."""
+        yield
+
+
 class Store:
     """Results of a sweep, by key.
 

@@ -35,7 +35,7 @@ ALLOWED = {
         *("trace", "technology", "device", "devices", "system", "streams", "units", "config", "registry"),
         *("engine", "report", "results", "session", "sweep"),
     },
-    "sweep": {"trace", "units", "config", "engine", "report", "results", "runfolder", "session"},
+    "sweep": {"trace", "units", "config", "engine", "report", "results", "runfolder", "session", "streams", "system"},
     "thermal": {"device", "devices", "system", "units", "config", "engine", "workload"},
     "datafiles": {"devices", "units", "config"},
     "recording": {"config", "engine", "trace"},
