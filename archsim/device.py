@@ -36,6 +36,7 @@ class OpKind(enum.IntEnum):
     CONTROL = 10  # n instructions of control logic
     KV_WRITE = 11  # append m rows of kv_bytes / m each to the KV store
     MAP = 12  # map in_bytes of buffers into an address window, in n calls
+    BURST = 13  # one period of a background stream
 
 
 #: What a model's layers and projection consist of, embedding and sampling apart: what an accelerator runs.

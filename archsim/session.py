@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim import __version__, registry, units
+from archsim.background import start_background, with_streams
 from archsim.config import InputError, JobSpec, Override, Resolved, load_config
 from archsim.device import OpKind
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
@@ -103,6 +104,8 @@ def _origin(path: str) -> str:
 def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
     """Build the machine, the schedule and the job of a resolved run."""
     system = System.from_data(resolved.data["system"], resolved.sources)
+    if resolved.data.get("background"):
+        system = with_streams(system, resolved.data["background"])
     chosen = dict(resolved.data["schedule"])
     schedule = registry.get("schedule", chosen.pop("name"))(**chosen)
     spec = units.from_numbers(JobSpec, resolved.data["job"])
@@ -209,6 +212,7 @@ def run(
         if heat is not None:
             governor.processes += processes
             sim.process(governor.steps(), "thermal", daemon=True)
+        start_background(sim, metered, job, processes)
         sim.run()
     finally:
         if progress is not None:

@@ -14,7 +14,7 @@ from archsim.config.layers import Layers, Section, load_layers, plain_section, s
 from archsim.config.reading import Where
 from archsim.units import InputError, quote, suggest
 
-_GIVEN = ("kind", "name", "system", "schedule", "job", "model")
+_GIVEN = ("kind", "name", "system", "schedule", "job", "model", "background")
 _DEVICE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -55,6 +55,7 @@ class RunFile:
     schedule: Section
     job: Section
     model: Section
+    background: Section
     file: Path | None
     here: Where
 
@@ -117,8 +118,9 @@ def load_run(name_or_path: str | Path | Mapping[str, Any], near: Path | None = N
         base = layers.documents[0].data.get("schedule", {})
         if base.get("name") != own["name"]:  # another schedule: the base's fields are not its fields
             schedule = dataclasses.replace(layers, documents=layers.documents[1:]).section("schedule")
-    job, model = layers.section("job"), layers.section("model")
-    return RunFile(layers.name, layers.get("system"), schedule, job, model, layers.path, layers.where("system"))
+    job, model, background = (layers.section(key) for key in ("job", "model", "background"))
+    system, here = layers.get("system"), layers.where("system")
+    return RunFile(layers.name, system, schedule, job, model, background, layers.path, here)
 
 
 def _device(layers: Layers, devices: Section, name: str) -> Part:
@@ -170,7 +172,7 @@ def _given_run(data: Mapping[str, Any]) -> RunFile:
         if key not in data:
             raise here.error(f"needs {quote(key)}")
     sections = []
-    for key in ("schedule", "job", "model"):
+    for key in ("schedule", "job", "model", "background"):
         values = data.get(key, {})
         if not isinstance(values, Mapping):
             raise here.error(f"{key}: expected a mapping, not {quote(values)}")

@@ -21,7 +21,12 @@ KEYS: dict[str, dict[str, tuple[type, bool]]] = {
     "part": {"device": (str, True), "spec": (dict, True)},
     "system": {"devices": (dict, True)},
     "model": {"spec": (dict, True)},
-    "run": {"system": (str, True), "schedule": (dict, True), "job": (dict, True), "model": (dict, False)},
+    "run": {
+        "system": (str, True),
+        "schedule": (dict, True),
+        "job": (dict, True),
+        **dict.fromkeys(("model", "background"), (dict, False)),
+    },
     "sweep": {
         "run": (str, True),
         "axes": (dict, True),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from archsim.config.background import checked_background
 from archsim.config.checking import Checked, Row, check_model, check_schedule
 from archsim.config.files import RunFile, find_named, load_run, load_system
 from archsim.config.finding import find, is_path, known_kind
@@ -29,7 +30,7 @@ from archsim.config.setting import Override, Setting, apply, parse_sets
 from archsim.config.sweeps import SweepSpec
 from archsim.units import InputError, quote, suggest
 
-_ROOTS = ("system", "schedule", "job", "model")
+_ROOTS = ("system", "schedule", "job", "model", "background")
 
 
 def load_config(
@@ -45,7 +46,8 @@ def load_config(
         Name of a file on the search path, path of a file, or (runs only) the run itself as plain data.
     sets : iterable of str or Override
         Overrides ``"dotted.path=value"``: ``spec.<field>`` for a part or model, ``system.<device>[.<field>]`` for a
-        system, and for a run also ``system``, ``schedule[.<field>]``, ``job.<field>`` and ``model.<role>.<field>``.
+        system, and for a run also ``system``, ``schedule[.<field>]``, ``job.<field>``, ``model.<role>.<field>`` and
+        ``background.<stream>[.<field>]``.
 
     Raises
     ------
@@ -101,7 +103,8 @@ def _resolve_run(name_or_path: Any, sets: Sequence[str | Override]) -> Resolved:
     job = check_model(JobSpec, section, sourced=False, default_source=f"chosen by the run {run.name}")
     job = _with_roles(job, schedule_class, schedule.data["name"], section)
     models = _checked_models(run.model, job, near, by_root["model"], section)
-    pieces = [machine, schedule, job, *models.values()]
+    background = checked_background(run, near, by_root["background"], machine.data["devices"])
+    pieces = [machine, schedule, job, *models.values(), *background.values()]
     data = {
         "kind": "run",
         "name": run.name,
@@ -110,6 +113,8 @@ def _resolve_run(name_or_path: Any, sets: Sequence[str | Override]) -> Resolved:
         "job": job.data,
         "model": {role: {"name": job.data[role], "spec": model.data} for role, model in models.items()},
     }
+    if background:
+        data["background"] = {name: stream.data for name, stream in background.items()}
     sources = {path: source for piece in pieces for path, source in piece.sources.items()}
     rows = tuple(row for piece in pieces for row in piece.rows)
     return Resolved("run", run.name, data, sources, digest(data), run.file, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from archsim.report.background import background
 from archsim.report.summary import TABLE_ACTIONS, table_share
 from archsim.trace import Trace
 from archsim.units import PS_PER_S
@@ -39,6 +40,14 @@ def cautions(trace: Trace) -> Iterator[str]:
             f"{trace.duration_ps / PS_PER_S:.0f} s were simulated without a thermal model, and a phone may throttle by "
             "then: give --thermal phone_passive (job.thermal)"
         )
+    for name, stream in background(trace).items():
+        if stream["late_bursts"]:
+            unit = "core_s" if stream["kind"] == "cpu" else "bytes"
+            yield (
+                f"background stream {name} could not keep up: {stream['late_bursts']} of {stream['bursts']} bursts "
+                f"were late, by up to {stream['late_max_s']:.3g} s, and {stream[f'backlog_{unit}']:.3g} of "
+                f"{stream[f'due_{unit}']:.3g} {unit} due were not served"
+            )
     share = uncalibrated_share(trace)
     if share:
         worst = max(share, key=lambda pool: share[pool])

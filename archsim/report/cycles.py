@@ -12,31 +12,6 @@ from archsim.units import PS_PER_S
 _US = 1e-6
 
 
-def inter_token(trace: Trace) -> dict[str, float | None]:
-    """Time between tokens, s: median and 99th percentile.
-
-    A step that commits n tokens after dt gives n gaps of dt / n (``per_token``) and one wait of dt for a reader
-    (``per_step``).
-    """
-    notes = trace.notes
-    commits = notes["kind"] == "commit"
-    gaps: list[np.ndarray] = []
-    waits: list[np.ndarray] = []
-    for request in np.unique(notes["request"][commits]).tolist():
-        mine = commits & (notes["request"] == request)
-        time, count = np.sort(notes["time_ps"][mine]) / PS_PER_S, notes["value"][mine]
-        order = count[1:] > 0
-        step, count = np.diff(time)[order], count[1:][order]
-        gaps.append(np.repeat(step / np.maximum(count, 1), count))
-        waits.append(step)
-    found: dict[str, float | None] = {}
-    for name, parts in (("per_token", gaps), ("per_step", waits)):
-        values = np.concatenate(parts) if parts else np.empty(0)
-        for percent in (50, 99):
-            found[f"{name}_p{percent}_s"] = float(np.percentile(values, percent)) if len(values) else None
-    return found
-
-
 def cycles(trace: Trace) -> list[dict[str, Any]]:
     """Means over the cycles of a tree policy, predicted beside met; empty where a run has none.
 

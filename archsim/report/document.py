@@ -34,13 +34,14 @@ _TITLES = {
     "waste": "Wasted energy by cause",
     "area": "Area",
     "window": "Address windows",
+    "background": "Background streams",
 }
 
 
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
     tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
-    for optional in ("window", "ahead"):  # not every machine or schedule has them
+    for optional in ("window", "ahead", "background"):  # not every machine or schedule has them
         if not tables[_TITLES[optional]]:
             del tables[_TITLES[optional]]
     if is_thermal(trace):

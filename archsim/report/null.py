@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from archsim.report.background import background_rows, has_background
 from archsim.report.summary import requests
 from archsim.report.traffic import executions, fractions
 from archsim.trace import Trace
@@ -27,6 +28,8 @@ def null_model(trace: Trace) -> dict[str, Any]:
     """
     ops, peaks = trace.ops, trace.manifest["peaks"]
     decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
+    if has_background(trace):
+        decode &= ~background_rows(trace)
     times = executions(trace, decode * fractions(trace))
     loads = ops["kind"] == "load"
     storage = set(ops["device"][loads].tolist())

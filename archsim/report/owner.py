@@ -14,8 +14,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from archsim.report.background import background_rows, has_background
 from archsim.report.latency import timeline
-from archsim.trace import Trace
+from archsim.trace import DONE, Trace
 from archsim.units import PS_PER_S, InputError, show
 
 WAIT = "wait"
@@ -30,7 +31,7 @@ def walk(trace: Trace) -> Iterator[tuple[int, int, int]]:
         From last to first; `row` is a position in ``rows``, or -1 for time in which the path waited.
     """
     rows = trace.rows
-    ran = np.flatnonzero(trace.ran & (rows["unit"] >= 0) & (trace.row_end_ps > rows["start_ps"]))
+    ran = np.flatnonzero(trace.ran & (rows["unit"] >= 0) & (trace.row_end_ps > rows["start_ps"]) & ~_beside(trace))
     ran = ran[np.argsort(trace.row_end_ps[ran], kind="stable")]
     start, unit, block = (rows[name][ran] for name in ("start_ps", "unit", "block"))
     end = trace.row_end_ps[ran]
@@ -51,6 +52,17 @@ def walk(trace: Trace) -> Iterator[tuple[int, int, int]]:
             current = reach - 1
         yield int(ran[current]), int(start[current]), now
         now = int(start[current])
+
+
+def _beside(trace: Trace) -> np.ndarray:
+    """Rows of background streams that no row of the job can have waited for: on units of their own, or cut at the end.
+
+    What a stream holds of a shared unit (a load in flash's queue) may stand on the path.
+    """
+    if not has_background(trace):
+        return np.zeros(len(trace.rows["row"]), dtype=bool)
+    own = np.array([name.endswith(".burst") for name in trace.unit_names] + [False])
+    return background_rows(trace) & (own[trace.rows["unit"]] | (trace.rows["status"] != DONE))
 
 
 def owner(trace: Trace) -> dict[str, float]:

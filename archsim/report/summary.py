@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from archsim.report.area import area_mm2
+from archsim.report.background import background, background_rows, has_background
 from archsim.report.energy import energy
 from archsim.report.power import power
+from archsim.report.service import service
 from archsim.report.traffic import traffic
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
-_MARKS = ("arrival", "commit", "step", "end")
+_MARKS = ("arrival", "begin", "commit", "step", "end")
 
 
 def summarise(trace: Trace) -> dict[str, Any]:
@@ -26,9 +28,16 @@ def summarise(trace: Trace) -> dict[str, Any]:
     are seconds per step in which at least one unit worked for a phase, over the blocks that are not prefill; phases
     that overlap add up to more than the step. ``accepted_per_step`` counts the tokens committed per step, the target's
     own included. Peak power is that of a 1 ms bin (see :mod:`archsim.report.power`). What a run does not have is None.
+
+    Percentiles over all requests: ``itl_p50_s`` and so on (:mod:`archsim.report.service`, which defines inter-token
+    time). ``background`` holds the streams of the run (:func:`archsim.report.background.background`); ``bytes``,
+    ``phases``, ``energy_j`` and ``energy_per_token_j`` are without them, mean and peak power are the whole phone's.
     """
     served = requests(trace)
     spent, watts = energy(trace), power(trace)
+    streams = background(trace)
+    joule = spent.total_j - sum(stream["energy_j"] for stream in streams.values())
+    apart = (~background_rows(trace)).astype(float) if streams else None
     tokens = sum(request["tokens"] for request in served)
     steps = sum(request["steps"] for request in served)
     speeds = [r["decode_tokens_per_s"] for r in served if r["decode_tokens_per_s"]]
@@ -38,9 +47,10 @@ def summarise(trace: Trace) -> dict[str, Any]:
         "tokens": tokens,
         "request_latency_s": _median(request["latency_s"] for request in served),
         "ttft_s": _median(request["ttft_s"] for request in served),
+        **service(trace, served),
         "decode_tokens_per_s": math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None,
-        "energy_j": spent.total_j,
-        "energy_per_token_j": spent.total_j / tokens if tokens else None,
+        "energy_j": joule,
+        "energy_per_token_j": joule / tokens if tokens else None,
         "mean_power_w": watts.mean_w(),
         "peak_power_w": watts.peak_w(),
         "area_mm2": sum(area_mm2(trace).values()),
@@ -52,7 +62,8 @@ def summarise(trace: Trace) -> dict[str, Any]:
             "share": table_share(trace),
             "extrapolated_share": table_share(trace, TABLE_ACTIONS[1:]),
         },
-        "bytes": traffic(trace),
+        "bytes": traffic(trace, apart),
+        "background": streams,
         "stream_kind": trace.manifest["stream"]["kind"],
         "off_trace_nodes": trace.manifest["warnings"].get("off_trace_nodes", 0),
     }
@@ -67,9 +78,11 @@ def requests(trace: Trace) -> list[dict[str, Any]]:
     """One entry per request, in order of arrival.
 
     ``latency_s`` runs from arrival to the ``end`` note (to the last commit where the run stopped before),
-    ``ttft_s`` from arrival to the first commit. ``decode_tokens_per_s`` is the tokens after the first commit divided by
-    the time from the first to the last commit. ``step_tokens`` are the tokens committed from the first step on (a
-    token that prefill yields belongs to no step). Notes of other kinds or of a negative request belong to no request.
+    ``ttft_s`` from arrival to the first commit, ``queue_s`` from arrival to the ``begin`` note (0 where a run has none:
+    requests that arrive when the one before has ended). ``decode_tokens_per_s`` is the tokens after the first commit
+    divided by the time from the first to the last commit. ``step_tokens`` are the tokens committed from the first step
+    on (a token that prefill yields belongs to no step). Notes of other kinds or of a negative request belong to no
+    request.
 
     Raises
     ------
@@ -93,7 +106,7 @@ def requests(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _request(request: int, marks: dict[str, tuple[np.ndarray, ...]]) -> dict[str, Any]:
-    arrival = int(marks["arrival"][0][0])
+    arrival, begun = int(marks["arrival"][0][0]), marks["begin"][0]
     times, values, _ = marks["commit"]
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
@@ -106,6 +119,7 @@ def _request(request: int, marks: dict[str, tuple[np.ndarray, ...]]) -> dict[str
         "request": request,
         "arrival_s": arrival / PS_PER_S,
         "ttft_s": int(times[0] - arrival) / PS_PER_S if len(times) else None,
+        "queue_s": int(begun[0] - arrival) / PS_PER_S if len(begun) else 0.0,
         "latency_s": int(last - arrival) / PS_PER_S if last is not None else None,
         "tokens": int(values.sum()),
         "decode_tokens_per_s": float(values[1:].sum()) * PS_PER_S / decode_ps if decode_ps else None,
@@ -167,8 +181,10 @@ def table_share(trace: Trace, endings: tuple[str, ...] = TABLE_ACTIONS) -> float
 
 
 def decode_phases(trace: Trace) -> dict[str, float]:
-    """Seconds in which at least one unit worked for each phase of ``ops``, over blocks that are not prefill."""
+    """Seconds in which at least one unit worked for each phase of ``ops``, over the job's blocks but prefill."""
     decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
+    if has_background(trace):
+        decode &= ~background_rows(trace)
     return phase_seconds(trace, decode)
 
 

@@ -14,11 +14,12 @@ from typing import Any
 from archsim.config.regular import replaced, what_is
 from archsim.report.ahead import ahead
 from archsim.report.area import area_mm2
-from archsim.report.cycles import inter_token
+from archsim.report.background import background, background_table
 from archsim.report.energy import PJ_PER_J, PJ_PER_MW_PS, by_token, energy, static_mw
 from archsim.report.latency import latency
 from archsim.report.owner import owner
 from archsim.report.power import power
+from archsim.report.service import inter_token
 from archsim.report.states import spans
 from archsim.report.summary import acceptance, busy_fraction, requests, summarise
 from archsim.report.totals import totals
@@ -158,6 +159,7 @@ TABLES: Mapping[str, Callable[[Trace], Table]] = {
     "power": _power,
     "area": _area,
     "window": window,
+    "background": lambda trace: background_table(background(trace)),
     "bytes": lambda trace: [{"what": name, "bytes": count} for name, count in traffic(trace).items()],
 }
 

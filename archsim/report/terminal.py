@@ -104,6 +104,10 @@ _HEADLINE = (
     ("decode_tokens_per_s", "tokens/s (decode)"),
     ("ttft_s", "time to first token, s"),
     ("request_latency_s", "request latency, s"),
+    ("itl_p50_s", "inter-token time, p50, s"),
+    ("itl_p99_s", "inter-token time, p99, s"),
+    ("ttft_p99_s", "time to first token, p99, s"),
+    ("queue_p99_s", "wait in the queue, p99, s"),
     ("tokens", "tokens"),
     ("steps", "steps"),
     ("accepted_per_step", "tokens per step"),
@@ -123,6 +127,12 @@ def show_run(result: Any) -> None:
     show_rows([{"what": label, "value": summary[key]} for key, label in _HEADLINE], title=result.title)
     show_rows([{"phase": k, "s per step": v} for k, v in summary["phases"].items()], title="\nBusy time per step")
     show_rows([{"unit": k, "busy": f"{v:.1%}"} for k, v in summary["units"].items()], title="\nUnits")
+    if summary["background"]:
+        from archsim.report.background import background_table
+
+        shown = ("stream", "bursts", "late_bursts", "late_max_s", "unit", "due", "served", "backlog", "energy_j")
+        rows = background_table(summary["background"])
+        show_rows([{key: row[key] for key in shown} for row in rows], title="\nBackground")
     for warning in result.warnings:
         _print(["", f"note: {warning}"])
     if result.folder is not None:

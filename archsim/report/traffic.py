@@ -75,16 +75,17 @@ def action_counts(trace: Trace, factor: np.ndarray | None = None) -> dict[str, f
     return {str(name): float(total) for name, total in zip(names, totals)}
 
 
-def traffic(trace: Trace) -> dict[str, int]:
+def traffic(trace: Trace, factor: np.ndarray | None = None) -> dict[str, int]:
     """Bytes moved, by ``<device>_<direction>`` (``dram_read``, ``dram_write``, ``flash_read``, ...).
 
     Taken from the actions that count what is read or written: ``<device>.[<what>_]read_bits``, ``..._write_bytes`` and
-    so on. Rounded down where cut rows moved part of them.
+    so on. Rounded down where cut rows moved part of them. With a `factor` per row, rows count that much and what is
+    not moved at all is left out.
     """
     found: dict[str, float] = {}
-    for action, count in action_counts(trace).items():
+    for action, count in action_counts(trace, factor).items():
         match = _MOVED.fullmatch(action)
-        if match:
+        if match and (count or factor is None):
             name = match["name"].replace(".", "_")
             found[name] = found.get(name, 0.0) + count / _PER_BYTE[match["size"]]
     return {name: int(count) for name, count in found.items()}

@@ -6,7 +6,8 @@ from functools import cache
 
 import pytest
 
-from archsim.report.cycles import cycles, exposed_projection_s, inter_token
+from archsim.report.cycles import cycles, exposed_projection_s
+from archsim.report.service import inter_token
 from archsim.session import load, run
 
 

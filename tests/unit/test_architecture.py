@@ -37,6 +37,7 @@ ALLOWED = {
     },
     "sweep": {"trace", "units", "config", "engine", "report", "results", "runfolder", "session", "streams", "system"},
     "thermal": {"device", "devices", "system", "units", "config", "engine", "workload"},
+    "background": {"device", "devices", "system", "units", "registry", "streams", "engine", "workload"},
     "datafiles": {"devices", "units", "config"},
     "recording": {"config", "engine", "trace"},
     "npu_trace": {"device", "devices", "system", "units", "config", "report", "registry"},

@@ -21,9 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_report_sample import NOTES, US, sample, sample_manifest, sample_tables
 
 KEYS = [
-    "digest", "tokens", "request_latency_s", "ttft_s", "decode_tokens_per_s", "energy_j", "energy_per_token_j",
+    "digest", "tokens", "request_latency_s", "ttft_s", "itl_p50_s", "itl_p99_s", "commit_gap_p50_s", "commit_gap_p99_s",
+    "ttft_p50_s", "ttft_p99_s", "queue_p50_s", "queue_p99_s", "decode_tokens_per_s", "energy_j", "energy_per_token_j",
     "mean_power_w", "peak_power_w", "area_mm2", "steps", "accepted_per_step", "phases", "units",
-    "kernel_table", "bytes", "stream_kind", "off_trace_nodes",
+    "kernel_table", "bytes", "background", "stream_kind", "off_trace_nodes",
 ]  # fmt: skip
 PJ = 1e-12
 
@@ -45,6 +46,11 @@ def test_summary():
     assert found["tokens"] == 4
     assert found["request_latency_s"] == pytest.approx(40e-6, rel=1e-12)
     assert found["ttft_s"] == pytest.approx(20e-6, rel=1e-12)
+    # three tokens committed 18 us after the first: three gaps of a third for a mean, one for a reader
+    assert [found[f"itl_p{p}_s"] for p in (50, 99)] == pytest.approx([6e-6] * 2, rel=1e-12)
+    assert [found[f"commit_gap_p{p}_s"] for p in (50, 99)] == pytest.approx([18e-6] * 2, rel=1e-12)
+    assert [found[f"ttft_p{p}_s"] for p in (50, 99)] == pytest.approx([20e-6] * 2, rel=1e-12)
+    assert (found["queue_p50_s"], found["background"]) == (0.0, {})
     assert found["decode_tokens_per_s"] == pytest.approx(3 / 18e-6, rel=1e-12)
     assert (found["steps"], found["accepted_per_step"]) == (1, 3.0)
     assert found["phases"] == pytest.approx(
@@ -336,7 +342,7 @@ def test_area():
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
 def test_tables_are_written_and_read_back(name, ending, tmp_path):
     rows = table(sample(), name)
-    if name == "ahead":  # the sample drafts nothing ahead
+    if name in ("ahead", "background"):  # the sample drafts nothing ahead, and is alone
         assert rows == []
         return
     assert rows
