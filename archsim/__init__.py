@@ -1,7 +1,7 @@
 """archsim: a cycle-approximate simulator of language-model inference on phones.
 
 Public names are loaded on first use, so that ``import archsim`` stays light:
-``load``, ``run``, ``replay``, ``report``, ``uncertainty``, ``System``, ``Trace``.
+``load``, ``run``, ``replay``, ``report``, ``compare``, ``uncertainty``, ``System``, ``Trace``.
 """
 
 from __future__ import annotations
@@ -25,10 +25,22 @@ _PUBLIC = {
     "replay": "archsim.session",
     "report": "archsim.session",
     "uncertainty": "archsim.sweep.uncertainty",
+    "compare": "archsim.measurements.residuals",
     "System": "archsim.system",
     "Trace": "archsim.trace",
 }
-__all__ = ["System", "Trace", "__version__", "load", "replay", "report", "run", "source_digest", "uncertainty"]
+__all__ = [
+    "System",
+    "Trace",
+    "__version__",
+    "compare",
+    "load",
+    "replay",
+    "report",
+    "run",
+    "source_digest",
+    "uncertainty",
+]
 
 
 _IMPORT = re.compile(r"^(?:from|import) (archsim[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)

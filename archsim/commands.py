@@ -15,6 +15,7 @@ import typer
 
 from archsim.cli import print_json, say
 from archsim.explain_commands import register as register_explain
+from archsim.measurement_commands import register as register_measurements
 from archsim.new_commands import register as register_new
 from archsim.options import path, whole
 from archsim.plot_commands import register as register_plot
@@ -37,6 +38,7 @@ register_sweeps(app)
 register_explain(app)
 register_plot(app)
 register_new(app)
+register_measurements(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Sets = Annotated[

@@ -36,6 +36,9 @@ ALLOWED = {
         *("engine", "report", "results", "session", "sweep"),
     },
     "sweep": {"trace", "units", "config", "engine", "report", "results", "runfolder", "session", "streams", "system"},
+    "measurements": {
+        *("config", "units", "registry", "device", "devices", "system", "engine", "workload", "session", "npu_trace"),
+    },
     "thermal": {"device", "devices", "system", "units", "config", "engine", "workload"},
     "background": {"device", "devices", "system", "units", "registry", "streams", "engine", "workload"},
     "datafiles": {"devices", "units", "config"},

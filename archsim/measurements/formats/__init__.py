@@ -1,0 +1,1 @@
+"""Readers of measured files, one module each; every module has ``FORMAT``."""
