@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from archsim.cli import print_json, say
+from archsim.check_commands import register as register_check
+from archsim.cli import print_json
 from archsim.explain_commands import register as register_explain
 from archsim.measurement_commands import register as register_measurements
 from archsim.new_commands import register as register_new
@@ -39,6 +40,7 @@ register_explain(app)
 register_plot(app)
 register_new(app)
 register_measurements(app)
+register_check(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Sets = Annotated[
@@ -113,6 +115,7 @@ def run(
     uncertainty: Samples = None,
     draws_seed: DrawsSeed = None,
     workers: Workers = None,
+    check: Annotated[bool, typer.Option("--check", help="Check every invariant of the finished trace.")] = False,
     as_json: Json = False,
 ) -> None:
     """Simulate one job and write its run folder."""
@@ -125,7 +128,7 @@ def run(
     given = {"system": system, "schedule": schedule, "job": job, "sets": tuple(sets or ())}
     check_options(uncertainty, seed=draws_seed, workers=workers)
     resolved = load(file, **given)
-    result = simulate(resolved, trace=trace, output=output, progress=terminal.progress())
+    result = simulate(resolved, trace=trace, output=output, check=check, progress=terminal.progress())
     found = None
     if uncertainty is not None:
         found = bands_of(file, given, uncertainty, draws_seed, workers, output, keep=trace != "off")
@@ -199,27 +202,6 @@ def report(
         print_json(document)
     else:
         terminal.show_report(document)
-
-
-@app.command()
-def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", parser=path, help="Files to check.")],
-    as_json: Json = False,
-) -> None:
-    """Check files (part, system, model, run, decision stream) without running anything."""
-    from archsim.catalogue import check_files
-
-    problems = check_files(files)
-    if as_json:
-        print_json({"files": [{"file": str(f), "problems": problems[str(f)]} for f in files]})
-    else:
-        for file in files:
-            for problem in problems[str(file)]:
-                say(problem)
-            if not problems[str(file)]:
-                sys.stdout.write(f"{file}: ok\n")
-    if any(problems.values()):
-        raise typer.Exit(2)
 
 
 @app.command("list")

@@ -161,6 +161,7 @@ def run(
     *,
     trace: str = "tasks",
     output: str | Path | None = None,
+    check: bool = False,
     progress: Any = None,
 ) -> Result:
     """Simulate a run.
@@ -173,6 +174,9 @@ def run(
         ``off`` writes nothing, ``tasks`` writes the run folder, ``full`` also pool use and store levels over time.
     output : path, optional
         Run folder; ``archsim-runs/<digest of the configuration>`` by default.
+    check : bool
+        Hold the finished trace against every invariant (:mod:`archsim.report.invariants`); what was checked is the
+        summary's ``checks``.
     progress : object, optional
         Receives ``start``, ``update`` and ``stop``.
 
@@ -186,6 +190,8 @@ def run(
         For a job the machine cannot hold or a stream that cannot serve it.
     SimError
         When the simulation fails (deadlock, overflow of a store, ...).
+    InvariantError
+        When `check` finds an invariant that does not hold; the run folder is kept.
     """
     if trace not in TRACE_MODES:
         raise InputError(f"--trace {units.quote(trace)} is not one of {', '.join(TRACE_MODES)}")
@@ -218,7 +224,7 @@ def run(
         if progress is not None:
             progress.stop()
     cpu_s = time.process_time() - began
-    made = _trace(resolved, system, described, job, sim, script=trace != "off")
+    made = _trace(resolved, system, described, job, sim, script=check or trace != "off")
     if heat is not None:
         made.manifest["thermal"] = heat
     folder = None
@@ -228,6 +234,10 @@ def run(
     from archsim.report.summary import summarise
 
     summary = {**summarise(made), "cpu_s": cpu_s}
+    if check:
+        from archsim.report.invariants import check_trace
+
+        summary["checks"] = check_trace(made, summary).to_json()
     return Result(summary, made, folder, _title(resolved, job), tuple(cautions(made)))
 
 

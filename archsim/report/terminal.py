@@ -135,6 +135,9 @@ def show_run(result: Any) -> None:
         show_rows([{key: row[key] for key in shown} for row in rows], title="\nBackground")
     for warning in result.warnings:
         _print(["", f"note: {warning}"])
+    if "checks" in summary:
+        counts = summary["checks"]["counts"]
+        _print(["", f"checked: {sum(counts.values()):,} comparisons of {len(counts)} invariants, all hold"])
     if result.folder is not None:
         _print(["", f"run folder: {result.folder}", f"next: archsim report {result.folder}"])
 

@@ -98,7 +98,7 @@ def occupancy(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _changes(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray]:
     """Times and changes of a store by the rows of the run, in no order."""
-    rows, at = trace.rows, _template_rows(trace)
+    rows, at = trace.rows, template_rows(trace)
     heir, first = trace.tables["script_rows"]["heir"][at[0]], at[1]
     heir_at = positions(rows["row"], np.where(heir >= 0, first + heir, -1))
     found: list[tuple[np.ndarray, np.ndarray]] = []
@@ -119,7 +119,7 @@ def _changes(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray]:
 _STORE = ("store", "store_start", "store_end")
 
 
-def _template_rows(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+def template_rows(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """For each row its line in ``script_rows``, and the id of its block's first row."""
     script, lines = trace.tables["script"], trace.tables["script_rows"]
     template = script["a"][script["kind"] == _EMIT]  # blocks are numbered in order of emission

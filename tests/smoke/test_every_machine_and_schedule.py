@@ -39,8 +39,10 @@ def test_runs_and_replays(system, schedule, tmp_path):
         return
     if not registry.get("schedule", schedule).causal:
         job |= {"target": "llada-8b", "stream": "synthetic:llada-8b:gsm8k"}
-    result = run(load(system=system, schedule=schedule, job=job), output=tmp_path / "run")
+    result = run(load(system=system, schedule=schedule, job=job), output=tmp_path / "run", check=True)
     summary = result.summary
+    assert len(summary["checks"]["counts"]) == 9
+    assert not summary["checks"]["skipped"]
     assert summary["tokens"] == 24
     assert summary["decode_tokens_per_s"] > 0
     assert summary["energy_j"] > 0
@@ -57,5 +59,5 @@ def test_most_pairs_run():
 @pytest.mark.parametrize("name", names("run"))
 def test_shipped_runs(name, tmp_path):
     loaded = load(name, sets=("job.tokens=6",))
-    result = run(loaded, output=tmp_path / "run")
+    result = run(loaded, output=tmp_path / "run", check=True)
     assert result.summary["tokens"] == 6 * loaded.data["job"]["prompts"]
