@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path
+from archsim.options import path, whole
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
@@ -27,6 +27,13 @@ def explain(
         Path | None,
         typer.Option(parser=path, metavar="FILE", help="Draw the sensitivities as a tornado (.png, .svg, .pdf)."),
     ] = None,
+    assumptions: Annotated[
+        bool,
+        typer.Option("--assumptions", help="Also name the assumed and fitted numbers that the answers hang on most."),
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option("-j", "--workers", parser=whole, metavar="INTEGER", help="Processes of --assumptions.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Say what owns the time of a run, what more of each device could give, and what the answer hangs on."""
@@ -41,6 +48,8 @@ def explain(
         raise InputError("--figure draws the sensitivities; give --sensitivity or --param too")
     if step is not None and not (sensitivity or params):
         raise InputError("--step belongs to --sensitivity and --param")
+    if workers is not None and not assumptions:
+        raise InputError("-j belongs to --assumptions")
     if figure is not None:
         check_ending(check_output(figure))
     trace = Trace.load(folder)
@@ -57,6 +66,14 @@ def explain(
             from archsim.report.table_figures import tornado_figure
 
             document["files"] = [str(save(tornado_figure(document["sensitivity"]), figure))]
+    if assumptions:
+        from archsim.sweep.assumptions import assumptions as strongest
+        from archsim.sweep.sensitivity import rebuilt
+
+        source, sets = rebuilt(trace)
+        document["assumptions"] = strongest(
+            source, sets=sets, workers=1 if workers is None else workers, progress=terminal.progress()
+        )
     if as_json:
         print_json(document)
         return
@@ -75,6 +92,30 @@ def explain(
         for what, names in (("does not respond to", still), ("cannot be moved", stuck)):
             if names:
                 terminal.show_rows([{what: ", ".join(names)}])
+    if "assumptions" in document:
+        _show_assumptions(document["assumptions"])
+
+
+def _show_assumptions(found: dict[str, list[dict[str, Any]]]) -> None:
+    """What each answer hangs on, and the measurements, each named once."""
+    from archsim.report import terminal
+
+    for answer, entries in found.items():
+        rows = [
+            {
+                "path": entry["path"],
+                "value": entry["value"],
+                "range": f"{entry['low']:.4g} to {entry['high']:.4g} {entry['unit']}".strip(),
+                "nominal": entry["nominal"],
+                "at low": entry["at_low"],
+                "at high": entry["at_high"],
+                "source": entry["source"],
+            }
+            for entry in entries
+        ]
+        terminal.show_rows(rows, title=f"Assumed and fitted numbers that {answer} hangs on most")
+    settle = {entry["path"]: entry["settle"] for entries in found.values() for entry in entries}
+    terminal.show_rows([{"path": path, "what would settle it": text} for path, text in settle.items()])
 
 
 def diff(

@@ -9,6 +9,7 @@ import typer
 
 from archsim.cli import print_json
 from archsim.options import path, text, whole
+from archsim.uncertainty_commands import DrawsSeed, Samples, check_options
 
 FILE = typer.Argument(metavar="SWEEP.yaml", help="A sweep file, or the name of one (archsim list sweeps).")
 WORKERS = typer.Option("-j", "--workers", parser=whole, metavar="INTEGER", help="Worker processes.")
@@ -24,6 +25,8 @@ def sweep(
     dask: Annotated[str | None, DASK] = None,
     output: Annotated[Path | None, OUT] = None,
     estimate: Annotated[bool, typer.Option("--estimate", help="Say points, time and disk, and run nothing.")] = False,
+    uncertainty: Samples = None,
+    draws_seed: DrawsSeed = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
     """Run every point of a sweep and write one table; a killed sweep goes on where it stopped."""
@@ -31,14 +34,23 @@ def sweep(
     from archsim.sweep.runner import estimate as forecast
     from archsim.sweep.runner import sweep as run_sweep
 
+    check_options(uncertainty, seed=draws_seed)
     if estimate:
-        document = forecast(file, workers=workers)
+        document = forecast(file, workers=workers, uncertainty=uncertainty)
         if as_json:
             print_json(document)
         else:
             terminal.show_rows([{"what": key, "value": value} for key, value in document.items()])
         return
-    result = run_sweep(file, output=output, workers=workers, dask=dask, progress=terminal.progress())
+    result = run_sweep(
+        file,
+        output=output,
+        workers=workers,
+        dask=dask,
+        uncertainty=uncertainty,
+        uncertainty_seed=draws_seed or 0,
+        progress=terminal.progress(),
+    )
     _show(result, as_json)
 
 
@@ -66,10 +78,13 @@ def _show(result: Any, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(result.folder), **counts, "rows": result.rows, "means": result.means})
         return
-    front = [row for row in result.rows if row.get("pareto")]
+    front = [row for row in result.rows if row.get("pareto") or row.get("front") == "indistinguishable from front"]
     shown = front or result.means or result.rows
-    axes = [name for name in result.rows[0] if "." in name and not name.startswith(("phases.", "units.", "bytes."))]
-    keys = (*axes, "status", "decode_tokens_per_s", "energy_per_token_j", "request_latency_s", "n")
+    axes = [name for name in result.rows[0] if name.partition(".")[0] in ("system", "schedule", "job", "model")]
+    keys = (*axes, "status", "front", "decode_tokens_per_s", "energy_per_token_j", "request_latency_s", "n")
+    if "decode_tokens_per_s.p10" in shown[0]:
+        banded = [f"{name}.{at}" for name in ("decode_tokens_per_s", "energy_per_token_j") for at in ("p10", "p90")]
+        keys = (*keys, *banded)
     rows = [{key: row[key] for key in keys if key in row} for row in shown[:40]]
     terminal.show_rows(rows, title="Pareto front" if front else "")
     more = f"; {len(shown) - 40} more rows in the table" if len(shown) > 40 else ""

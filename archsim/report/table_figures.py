@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +55,10 @@ def label(name: str) -> str:
 
 
 def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None) -> Figure:
-    """One line per value of `by`: `y` over `x`, averaged over whatever else varies, with its span as a band."""
+    """One line per value of `by`: `y` over `x`, averaged over whatever else varies.
+
+    The band is p10 to p90 where the table has them for `y`, else the span of what was averaged.
+    """
     xs, ys = _numbers(rows, x, "--x"), _numbers(rows, y, "--y")
     groups = [str(value) for value in _column(rows, by, "--by")] if by else [""] * len(rows)
     names = list(dict.fromkeys(groups))
@@ -71,8 +74,13 @@ def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None
             at = sorted(points)
             mean = [float(np.mean(points[a])) for a in at]
             axes.plot(at, mean, marker="os^Dv<>P"[i % 8], markersize=3.5, label=name or None, **style.line(i))
-            if any(len(points[a]) > 1 for a in at):
+            drawn = _band(rows, y)
+            if drawn is not None:
+                mine = [(a, *ends) for a, ends, group in zip(xs, drawn, groups) if group == name]
+                low, high = ([_mean(row[end] for row in mine if row[0] == a) for a in at] for end in (1, 2))
+            elif any(len(points[a]) > 1 for a in at):
                 low, high = [min(points[a]) for a in at], [max(points[a]) for a in at]
+            if drawn is not None or any(len(points[a]) > 1 for a in at):
                 axes.fill_between(at, low, high, color=style.COLOURS[i % len(style.COLOURS)], alpha=0.15, linewidth=0)
         axes.set_xlabel(label(x or ""))
         axes.set_ylabel(label(y or ""))
@@ -82,6 +90,18 @@ def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None
             style.legend_below(figure, axes, 4)
             figure.legends[0].set_title(label(by))
     return figure
+
+
+def _band(rows: Rows, name: str | None) -> list[tuple[float, float]] | None:
+    """p10 and p90 of a column by row (NaN where there is none); None where the table has no bands for it."""
+    if not rows or f"{name}.p10" not in rows[0] or f"{name}.p90" not in rows[0]:
+        return None
+    return list(zip(_numbers(rows, f"{name}.p10", "column"), _numbers(rows, f"{name}.p90", "column")))
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
 
 
 def _spread(axes: Any, xs: Sequence[float]) -> None:
@@ -133,31 +153,60 @@ def _short(value: Any) -> str:
 
 
 def pareto_figure(rows: Rows, x: str | None, y: str | None) -> Figure:
-    """Points of a sweep in two results, with the front that its objectives left."""
+    """Points of a sweep in two results, with the front that its objectives left.
+
+    Where the table has bands, p10 to p90 are drawn as bars, and the points that they cannot tell from the front apart.
+    """
     xs, ys = _numbers(rows, x, "--x"), _numbers(rows, y, "--y")
     if "pareto" not in rows[0]:
         raise InputError("the table marks no Pareto front; give the sweep objectives")
     ok = [row.get("status", "ok") == "ok" for row in rows]
     best = [row.get("pareto") is True for row in rows]
+    close = [row.get("front") == "indistinguishable from front" for row in rows]
     front = sorted((a, b) for a, b, good in zip(xs, ys, best) if good)
+    kinds = {
+        "dominated": [o and not b and not c for o, b, c in zip(ok, best, close)],
+        "infeasible": [not o for o in ok],
+        "within the model's error": close,
+        "Pareto front": best,
+    }
     with style.house():
         figure, axes = style.blank(3.2)
-        for i, (name, chosen) in enumerate(
-            {
-                "dominated": [o and not b for o, b in zip(ok, best)],
-                "infeasible": [not o for o in ok],
-                "Pareto front": best,
-            }.items()
-        ):
+        for i, (name, chosen) in enumerate(kinds.items()):
             px, py = [a for a, c in zip(xs, chosen) if c], [b for b, c in zip(ys, chosen) if c]
             if px:
-                axes.scatter(px, py, s=14, marker="oxD"[i], color=style.COLOURS[(7, 7, 0)[i]], label=name)
+                colour = style.COLOURS[(7, 7, 1, 0)[i]]
+                axes.scatter(px, py, s=14, marker="oxsD"[i], color=colour, label=name, zorder=3)
+                _bars(axes, rows, chosen, (x, y), (px, py), colour)
         axes.plot([a for a, _ in front], [b for _, b in front], color=style.COLOURS[0], linewidth=0.8)
         axes.set_xlabel(label(x or ""))
         axes.set_ylabel(label(y or ""))
         axes.grid()
-        style.legend_below(figure, axes, 3)
+        style.legend_below(figure, axes, 4)
     return figure
+
+
+def _bars(
+    axes: Any,
+    rows: Rows,
+    chosen: Sequence[bool],
+    names: tuple[str | None, str | None],
+    at: tuple[list[float], list[float]],
+    colour: str,
+) -> None:
+    """p10 to p90 of the chosen points as thin bars in each direction that has them."""
+    spans: dict[str, list[list[float]]] = {}
+    for error, name, middle in zip(("xerr", "yerr"), names, at):
+        band = _band(rows, name)
+        if band is not None:
+            mine = [ends for ends, good in zip(band, chosen) if good]
+            # The nominal point may lie outside its own band: a bar then reaches from it to the far end.
+            spans[error] = [
+                [max(value - low, 0.0) for value, (low, _) in zip(middle, mine)],
+                [max(high - value, 0.0) for value, (_, high) in zip(middle, mine)],
+            ]
+    if spans:
+        axes.errorbar(*at, **spans, fmt="none", ecolor=colour, elinewidth=0.5, alpha=0.6)
 
 
 def reproduction_figure(rows: Rows) -> Figure:

@@ -14,10 +14,12 @@ from pydantic import ValidationError
 
 from archsim.config import InputError, Resolved, SweepSpec, digest, find, is_path, load_config, sweep_run
 from archsim.results import code_digest
+from archsim.sweep.banded import draw_point, draw_points
 from archsim.sweep.executors import check_workers, drain
 from archsim.sweep.points import points
 from archsim.sweep.store import Store
 from archsim.sweep.tables import check_metrics, write_tables
+from archsim.sweep.uncertainty import METRICS, check_samples
 from archsim.sweep.work import resolve, simulate
 
 SWEEPS = Path("archsim-runs")
@@ -124,6 +126,8 @@ def sweep(
     output: str | Path | None = None,
     workers: int = 1,
     dask: str | None = None,
+    uncertainty: int | None = None,
+    uncertainty_seed: int = 0,
     progress: Any = None,
 ) -> SweepResult:
     """Run a sweep and write its tables; points that have a result in the folder are not run again.
@@ -138,6 +142,8 @@ def sweep(
         Processes.
     dask : str, optional
         See :func:`archsim.sweep.executors.executor`.
+    uncertainty, uncertainty_seed : int, optional
+        Draws of every point, and their seed (see :mod:`archsim.sweep.banded`); none by default.
     progress : object, optional
         Receives ``start``, ``update`` and ``stop``.
 
@@ -147,6 +153,8 @@ def sweep(
         For a sweep that is wrong, a folder that cannot be used, or workers that die.
     """
     check_workers(workers)
+    if uncertainty is not None:
+        check_samples(uncertainty)
     made = source if isinstance(source, Sweep) else load_sweep(source)
     listed = points(made.spec)
     keys = _keys(made, listed)
@@ -155,7 +163,11 @@ def sweep(
     with store.held():
         reused = sum(key in store.done for key in keys)
         _run(made, listed, keys, store, workers, dask, progress)
-        rows, means = write_tables(made, listed, [store.done[key] for key in keys], folder)
+        results, draws = [store.done[key] for key in keys], None
+        if uncertainty is not None:
+            how = {"samples": uncertainty, "seed": uncertainty_seed, "workers": workers, "dask": dask}
+            draws = draw_points(made, listed, keys, results, folder, **how, progress=progress)
+        rows, means = write_tables(made, listed, results, folder, draws)
     failed = sum(row["status"] == "failed" for row in rows)
     return SweepResult(folder, rows, means, len(listed) - reused, reused, failed)
 
@@ -192,13 +204,16 @@ def _run(
     drain(keys, calls, store, title, workers=workers, dask=dask, check=check, progress=progress)
 
 
-def estimate(source: str | Path | Mapping[str, Any], *, workers: int = 1) -> dict[str, Any]:
-    """Points, time and disk of a sweep, from running its first point twice.
+def estimate(
+    source: str | Path | Mapping[str, Any], *, workers: int = 1, uncertainty: int | None = None
+) -> dict[str, Any]:
+    """Points, time and disk of a sweep, from running its first point twice (and two of its draws).
 
     Returns
     -------
     dict
-        ``points``, ``cpu_s_per_point``, ``time_s`` with `workers`, ``disk_bytes``.
+        ``points``, ``cpu_s_per_point``, ``time_s`` with `workers`, ``disk_bytes``; with draws also ``draws`` and
+        ``cpu_s_per_draw``, which are in the time and on the disk.
     """
     check_workers(workers)
     made = load_sweep(source)
@@ -209,10 +224,28 @@ def estimate(source: str | Path | Mapping[str, Any], *, workers: int = 1) -> dic
     result = simulate(made.run, made.spec.set, listed[0])
     each = time.process_time() - began
     line = len(json.dumps({"key": "0" * 64, "result": result}))
+    total, disk = each * len(listed), 2 * line * len(listed)
+    drawn: dict[str, Any] = {}
+    if uncertainty is not None:
+        cpu_s, size = _draw_cost(made, listed[0], uncertainty)
+        draws = uncertainty * len(listed)
+        drawn = {"draws": draws, "cpu_s_per_draw": cpu_s}
+        total, disk = total + cpu_s * draws, disk + size * draws
     return {
         "points": len(listed),
         "cpu_s_per_point": each,
-        "time_s": each * len(listed) / workers,
-        "disk_bytes": 2 * line * len(listed),
+        **drawn,
+        "time_s": total / workers,
+        "disk_bytes": disk,
         "first_point": result["status"],
     }
+
+
+def _draw_cost(made: Sweep, point: Mapping[str, Any], samples: int) -> tuple[float, int]:
+    """Seconds and bytes of one draw, from two of a point; the first also compiles."""
+    check_samples(samples)
+    began, result = 0.0, {}
+    for index in (0, samples - 1):
+        began = time.process_time()
+        result = draw_point(made.run, made.spec.set, point, index, samples, 0, METRICS)
+    return time.process_time() - began, len(json.dumps({"key": "0" * 64, "result": result}))

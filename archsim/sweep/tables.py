@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from archsim.config.regular import replaced
 from archsim.report.tables import to_arrow, to_csv
+from archsim.sweep.banded import banded, is_band, mean_bands
+from archsim.sweep.uncertainty import METRICS
 from archsim.sweep.work import resolve
 from archsim.units import InputError, parse, quote, suggest
 
@@ -41,13 +43,22 @@ _T += (2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.0
 
 
 def write_tables(
-    made: Sweep, listed: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]], folder: Path
+    made: Sweep,
+    listed: Sequence[Mapping[str, Any]],
+    results: Sequence[Mapping[str, Any]],
+    folder: Path,
+    draws: Sequence[list[dict[str, Any]]] | None = None,
 ) -> tuple[Table, Table]:
-    """Write ``table.parquet`` and ``table.csv`` (and ``means.*`` for repeats) into `folder`; returns the rows."""
+    """Write ``table.parquet`` and ``table.csv`` (and ``means.*`` for repeats) into `folder`; returns the rows.
+
+    With `draws` (see :mod:`archsim.sweep.banded`) the tables have band columns.
+    """
     rows = table(made, listed, results)
+    if draws is not None:
+        rows = banded(rows, made.spec.objectives, draws)
     units = {name: unit_of(name) for name in rows[0]} | _axis_units(made, listed[0])
     _write(rows, units, folder / "table")
-    averaged = means(rows, made.spec.axes, made.spec.repeat) if made.spec.repeat else []
+    averaged = means(rows, made.spec.axes, made.spec.repeat, draws) if made.spec.repeat else []
     if averaged:
         _write(averaged, units, folder / "means")
     return rows, averaged
@@ -110,8 +121,15 @@ def pareto(rows: Sequence[Mapping[str, Any]], objectives: Mapping[str, str]) -> 
     return {point for point, _ in front}
 
 
-def means(rows: Sequence[Mapping[str, Any]], axes: Mapping[str, Any], repeat: Sequence[str]) -> Table:
+def means(
+    rows: Sequence[Mapping[str, Any]],
+    axes: Mapping[str, Any],
+    repeat: Sequence[str],
+    draws: Sequence[list[dict[str, Any]]] | None = None,
+) -> Table:
     """Mean of every numeric result over the repeated axes, and the half-width of its 95 % confidence interval.
+
+    With `draws`, also the band of the mean: each draw is averaged first.
 
     Failed and infeasible points are left out; ``n`` counts those that are in.
     """
@@ -122,7 +140,8 @@ def means(rows: Sequence[Mapping[str, Any]], axes: Mapping[str, Any], repeat: Se
     numeric = [
         name
         for name in rows[0]
-        if name not in ("point", *axes)
+        if name not in ("point", "draws", "front_share", *axes)
+        and not is_band(name)
         and all(isinstance(row[name], (int, float, type(None))) and not isinstance(row[name], bool) for row in rows)
     ]
     made = []
@@ -134,7 +153,11 @@ def means(rows: Sequence[Mapping[str, Any]], axes: Mapping[str, Any], repeat: Se
             entry[name] = statistics.fmean(values) if values else None
             entry[f"{name}.ci95"] = _half_width(values)
         made.append(entry)
-    return made
+    if draws is None:
+        return made
+    places = [[row["point"] for row in members if row["status"] == "ok"] for members in groups.values()]
+    names = [name for name in METRICS if name in rows[0]]
+    return [{**entry, **bands} for entry, bands in zip(made, mean_bands(places, draws, names))]
 
 
 def _half_width(values: Sequence[float]) -> float | None:
@@ -190,8 +213,15 @@ def _axis_units(made: Sweep, point: Mapping[str, Any]) -> dict[str, str]:
     return {row.path: row.unit for row in rows if row.path in point}
 
 
+def _plain(name: str) -> str:
+    """Name of the result that a column of its confidence or of its band is about."""
+    return name.rpartition(".")[0] if is_band(name) else name.removesuffix(".ci95")
+
+
 def unit_of(name: str) -> str:
     """Unit of a result by the ending of its name; empty for pure numbers and text."""
+    if name.startswith("alike."):
+        return ""
     head = name.partition(".")[0]
     if head == "phases":
         return "s"
@@ -205,7 +235,7 @@ def _write(rows: Table, units: Mapping[str, str], stem: Path) -> None:
     import pyarrow.parquet as pq
 
     arrow = to_arrow(rows)
-    fields = [field.with_metadata({"unit": units.get(field.name.removesuffix(".ci95"), "")}) for field in arrow.schema]
+    fields = [field.with_metadata({"unit": units.get(_plain(field.name), "")}) for field in arrow.schema]
     with replaced(stem.with_suffix(".parquet")) as partial:
         pq.write_table(arrow.cast(pa.schema(fields)), partial)
     with replaced(stem.with_suffix(".csv")) as partial:

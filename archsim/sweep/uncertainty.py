@@ -22,6 +22,7 @@ from archsim.session import load, run
 from archsim.sweep.executors import drain
 from archsim.sweep.ranges import ACCEPTANCE, TABLES, Uncertain, price_tables, shares, uncertain
 from archsim.sweep.store import Memory, Store
+from archsim.sweep.work import flat
 from archsim.trace import Trace
 from archsim.units import InputError
 
@@ -176,24 +177,32 @@ def _fill_prices(
     trace = run(resolved, trace="off").trace
     for i in todo:
         values = {} if i == 0 else drawn_values(drawn, i - 1, samples, seed)
-        store.add(keys[i], _kept(summarise(priced(trace, resolved.data["system"], drawn, values))))
+        store.add(keys[i], kept(priced_summary(trace, resolved.data["system"], drawn, values)))
 
 
-def draw(given: Load, index: int | None, samples: int, seed: int) -> dict[str, Any]:
+def draw(given: Load, index: int | None, samples: int, seed: int, names: Sequence[str] = METRICS) -> dict[str, Any]:
     """One draw of a run (the run itself without an index); what cannot run is a result too.
 
     Returns
     -------
     dict
-        ``status`` (``ok`` or ``failed``), ``error``, and with ``ok`` the results of :data:`METRICS`.
+        ``status`` (``ok`` or ``failed``), ``error``, and with ``ok`` the results of `names`.
     """
-    try:
+
+    def drawing() -> dict[str, Any]:
         resolved = load(**given)
         if index is None:
-            return _kept(run(resolved, trace="off").summary)
+            return kept(run(resolved, trace="off").summary, names)
         drawn = uncertain(resolved)
-        values = drawn_values(drawn, index, samples, seed)
-        return _kept(drawn_summary(given, drawn, values))
+        return kept(drawn_summary(given, drawn, drawn_values(drawn, index, samples, seed)), names)
+
+    return attempt(drawing)
+
+
+def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What `work` returns, or the error that it ends in as a result."""
+    try:
+        return work()
     except (InputError, SimError) as error:
         return {"status": "failed", "error": str(error)}
     except (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError) as error:
@@ -214,11 +223,13 @@ def drawn_summary(given: Load, drawn: Sequence[Uncertain], values: Mapping[str, 
     ]
     resolved = load(**{**given, "sets": (*given.get("sets", ()), *moved)})
     result = run(resolved, trace="off")
-    return summarise(priced(result.trace, resolved.data["system"], drawn, values))
+    return priced_summary(result.trace, resolved.data["system"], drawn, values)
 
 
-def priced(trace: Trace, system: Mapping[str, Any], drawn: Sequence[Uncertain], values: Mapping[str, float]) -> Trace:
-    """The same run under other prices.
+def priced_summary(
+    trace: Trace, system: Mapping[str, Any], drawn: Sequence[Uncertain], values: Mapping[str, float]
+) -> dict[str, Any]:
+    """Summary of the same run under other prices.
 
     Prices follow the fields that were drawn first; a price of its own is then moved within its range by the same share
     of the way, so that it scales with the machine (an NPU of more contexts has more area at either end).
@@ -232,11 +243,13 @@ def priced(trace: Trace, system: Mapping[str, Any], drawn: Sequence[Uncertain], 
             name: {**entry, "value": tables[table][name].value * ratio.get(f"prices.{table}.{name}", 1.0)}
             for name, entry in prices[table].items()
         }
-    return Trace(trace.tables, {**trace.manifest, "prices": prices})
+    return summarise(Trace(trace.tables, {**trace.manifest, "prices": prices}))
 
 
-def _kept(summary: Mapping[str, Any]) -> dict[str, Any]:
-    return {"status": "ok", "error": "", **{name: summary[name] for name in METRICS}}
+def kept(summary: Mapping[str, Any], names: Sequence[str] = METRICS) -> dict[str, Any]:
+    """Results of a draw that ran, nested ones by dotted name."""
+    found = flat(summary)
+    return {"status": "ok", "error": "", **{name: found.get(name) for name in names}}
 
 
 def bands(nominal: Mapping[str, Any], draws: Sequence[Mapping[str, Any]]) -> dict[str, Band]:
