@@ -66,7 +66,7 @@ def npu_rows() -> Iterator[Row]:
     yield from _prompts()
     yield from _operator()
     yield from _graphs()
-    yield from _perturbations()
+    yield from perturbation_rows()
     yield from _orders()
 
 
@@ -209,7 +209,8 @@ def _graphs() -> Iterator[Row]:
     yield Row("npu.v79.graph.prefill", POWERSERVE, "tok/s", 509.0, found, tolerance=0.15, why=why)
 
 
-def _perturbations() -> Iterator[Row]:
+def perturbation_rows() -> Iterator[Row]:
+    """What changes when the matrix unit's clock is voted for, and when weights are smaller."""
     source = "256 tokens, default over voted HMX clock (llama.cpp #22334)"
     for model, published, kind in (("llama-3.1-8b", 2193 / 1721, "fitted"), ("llama-3.2-1b", 383 / 288, "predicted")):
         npus = [devices_of("oneplus_15", *BY_DMA, f"system.npu.hmx_corner={c}")["npu"] for c in ("default", "max")]

@@ -15,7 +15,10 @@ from archsim.reproduce.llada import fit_rows, ladder_rows, technique_rows
 from archsim.reproduce.llada_claims import CLAIMS
 from archsim.reproduce.npu import npu_rows
 from archsim.reproduce.rows import Row, score
+from archsim.reproduce.trends_curves import crossover_rows, curve_rows
 from archsim.reproduce.trends_identity import elasticity_rows, identity_rows
+from archsim.reproduce.trends_perturbations import perturbation_rows
+from archsim.reproduce.trends_ranks import rank_rows
 from archsim.units import InputError, quote, suggest
 
 #: Tables by name; ``all`` is every one of them.
@@ -26,7 +29,7 @@ TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
     "llada": (ladder_rows, fit_rows, technique_rows, *CLAIMS),
     "ahasd": (ahasd_rows, claim_rows, ahasd_map.map_rows),
     "llada_map": (llada_map.map_rows, llada_map.sweep_rows),
-    "trends": (identity_rows, elasticity_rows),
+    "trends": (identity_rows, elasticity_rows, perturbation_rows, curve_rows, crossover_rows, rank_rows),
 }
 
 

@@ -33,7 +33,7 @@ ALLOWED = {
     "results": {"config"},
     "reproduce": {
         *("trace", "technology", "device", "devices", "system", "streams", "units", "config", "registry"),
-        *("engine", "report", "results", "session", "sweep"),
+        *("engine", "lowering", "report", "results", "session", "sweep", "workload"),
     },
     "sweep": {"trace", "units", "config", "engine", "report", "results", "runfolder", "session", "streams", "system"},
     "measurements": {

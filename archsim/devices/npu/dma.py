@@ -3,7 +3,7 @@
 A 1D descriptor moves at most 2**24 - 1 bytes; rows of a 2D one are held in fields of 16 bits before v75 and of 24 from
 there on, so longer rows are cut. Up to `flight` descriptors are in the memory system at once, each for `latency`
 before its data flow: by Little's law the ring sustains ``flight * piece / latency``. With the in-order bit a descriptor
-starts when the one before has ended, so each pays its latency.
+waits for the one before: for a gap of its own, or (where the part does not say) for its whole latency.
 
 Sources: 16-byte 1D and 32-byte 2D descriptors, field widths, ring (open Hexagon DMA queues); the in-order bit costs 3-5
 tokens/s in decoding (llama.cpp #21137).
@@ -35,6 +35,6 @@ def transfer_fs(nbytes, pieces, c, rate):
     latency_fs = c.dma_latency_ps * 1000
     flow_fs = bytes_fs(nbytes, rate)
     if c.dma_in_order:
-        return pieces * latency_fs + flow_fs
+        return (pieces - 1) * c.dma_order_ps * 1000 + latency_fs + flow_fs
     waves_fs = -(-pieces * latency_fs // c.dma_flight)
     return max(flow_fs, waves_fs) + latency_fs

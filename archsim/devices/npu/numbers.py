@@ -71,6 +71,7 @@ class NpuNumbers(NamedTuple):
     dma_flight: int
     dma_limit: int
     dma_in_order: int
+    dma_order_ps: int  # from one in-order descriptor's data to the next one's
     dispatch_ps: int
     flush_ps: int
     flush_bytes: int

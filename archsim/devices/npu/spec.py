@@ -85,8 +85,12 @@ class NpuSpec(BaseModel):
         Plain loads and stores of one thread, and of all.
     dma_latency_ps, dma_in_flight, dma_field_bits, dma_in_order
         Latency of a descriptor, descriptors in flight, bits of a length field, whether descriptors wait for each other.
+    dma_order_ps : int or None
+        With `dma_in_order`, time from the end of one descriptor's data to the next one's; None: the whole latency.
     call, call_ps, packet_ps, poll_ps, start_ps, rpc_ps, flush_all_ps, flush_all_bytes, batch_ops
         Way to hand over operators (``call``, ``queue``, ``rpc``) and its costs (:mod:`archsim.devices.npu.dispatch`).
+    host_polls, host_wake_ps : bool, int
+        Whether the host polls for the end of a synchronous call, and the wake-up within ``rpc_ps`` that this saves.
     pass_rows, row_multiple, row_group : int
         Rows of one pass of the batched HVX kernel; its rows are padded to `row_multiple`; weight rows per context.
     activation_area_bytes : int
@@ -164,12 +168,15 @@ class NpuSpec(BaseModel):
     dma_in_flight: Annotated[PositiveInt, Field(le=4096)]
     dma_field_bits: Annotated[PositiveInt, Field(ge=12, le=40)]
     dma_in_order: bool = False
+    dma_order_ps: KernelTime | None = None
     call: Literal["call", "queue", "rpc"] = "call"
     call_ps: KernelTime
     packet_ps: KernelTime
     poll_ps: KernelTime
     start_ps: KernelTime
     rpc_ps: KernelTime
+    host_polls: bool = False
+    host_wake_ps: KernelTime = 0
     flush_all_ps: KernelTime
     flush_all_bytes: Annotated[Bytes, Field(ge=4096, le=1 << 31)]
     batch_ops: Annotated[PositiveInt, Field(le=1024)]
@@ -225,6 +232,8 @@ class NpuSpec(BaseModel):
             raise ValueError(
                 "vector_load_limit_bytes_per_s must not be below vector_load_bytes_per_s, one thread's rate"
             )
+        if self.host_wake_ps > self.rpc_ps:
+            raise ValueError(f"host_wake_ps {self.host_wake_ps} is above rpc_ps {self.rpc_ps}, which holds it")
         if "table" in (self.policy_one, self.policy_many) and not self.table:
             raise ValueError("policy table needs the path of a CSV file in table")
         return self
@@ -257,7 +266,7 @@ def numbers_of(spec: NpuSpec, unit: int, stream: int) -> NpuNumbers:
         spec.packet_ps,
         spec.poll_ps,
         spec.start_ps,
-        spec.rpc_ps,
+        spec.rpc_ps - (spec.host_wake_ps if spec.host_polls else 0),
         spec.flush_all_ps,
         spec.batch_ops,
     )
@@ -291,6 +300,7 @@ def numbers_of(spec: NpuSpec, unit: int, stream: int) -> NpuNumbers:
         dma_flight=spec.dma_in_flight,
         dma_limit=(1 << spec.dma_field_bits) - 1,
         dma_in_order=int(spec.dma_in_order),
+        dma_order_ps=spec.dma_latency_ps if spec.dma_order_ps is None else spec.dma_order_ps,
         dispatch_ps=way.lead(spec.call),
         flush_ps=0 if spec.call == CALLS[0] else spec.flush_all_ps,
         flush_bytes=spec.flush_all_bytes,
