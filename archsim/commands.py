@@ -157,12 +157,18 @@ def replay(folder: RunFolder, as_json: Json = False) -> None:
 
 @app.command()
 def report(
-    folder: RunFolder,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=path, help="A run folder; with --html also a sweep's, or a table.")
+    ],
     perfetto: Annotated[
         Path | None, typer.Option(parser=path, metavar="FILE", help="Write a Perfetto trace to this file.")
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(parser=path, metavar="DIR", help="Write the figures of the run into this folder.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(parser=path, metavar="FILE", help="Write one HTML file: tables, figures, time line."),
     ] = None,
     tables: Annotated[
         Path | None,
@@ -188,20 +194,39 @@ def report(
         raise InputError("--format belongs to --export")
     if ending not in (None, "csv", "parquet", "json"):
         raise InputError(f"--format {quote(ending)} is not one of csv, parquet, json")
-    if perfetto is not None:
-        check_output(perfetto)
+    for target in (perfetto, html):
+        if target is not None:
+            check_output(target)
     inputs = {"the run": folder, "--tables": tables, "--baseline": baseline}
-    keep_apart({"--perfetto": perfetto}, inputs)
+    keep_apart({"--perfetto": perfetto, "--html": html}, inputs)
+    others = (perfetto, figures, tables, baseline, export)
+    if html is not None and all(other is None for other in others) and _show_page(folder, html, as_json):
+        return
     prices = {"tables": tables, "baseline": baseline, "export": export, "ending": ending or "csv"}
     with ExitStack() as folders:
         for target in (figures, export):
             if target is not None:
                 folders.enter_context(output_folder(target))
-        document = make(folder, perfetto=perfetto, figures=figures, progress=terminal.progress(), **prices)
+        outputs = {"perfetto": perfetto, "figures": figures, "html": html}
+        document = make(folder, **outputs, progress=terminal.progress(), **prices)
     if as_json:
         print_json(document)
     else:
         terminal.show_report(document)
+
+
+def _show_page(source: Path, html: Path, as_json: bool) -> bool:
+    """Write the page of a sweep or of a table; False where `source` is neither."""
+    from archsim.report.page.source import is_table, write_page
+
+    if not is_table(source):
+        return False
+    written = write_page(source, html)
+    if as_json:
+        print_json(written)
+    else:
+        sys.stdout.write(f"{written['title']}: {written['rows']:,} rows\nwrote {html}\n")
+    return True
 
 
 @app.command("list")

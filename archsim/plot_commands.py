@@ -75,8 +75,9 @@ def _rows(source: Path, kind: str) -> Any:
     if source.suffix == ".json":
         import json
 
+        raw = read_regular(source, 1 << 28, "a JSON document")
         try:
-            document = json.loads(read_regular(source, 1 << 28, "a JSON document"))
+            document = json.loads(raw)
         except (ValueError, RecursionError):
             raise InputError(f"{source}: is no JSON document") from None
         if isinstance(document, dict):

@@ -323,6 +323,7 @@ def report(
     *,
     perfetto: str | Path | None = None,
     figures: str | Path | None = None,
+    html: str | Path | None = None,
     tables: str | Path | None = None,
     baseline: str | Path | None = None,
     export: str | Path | None = None,
@@ -339,6 +340,8 @@ def report(
         Also write a Perfetto trace here.
     figures : path, optional
         Also write the figures into this folder.
+    html : path, optional
+        Also write the report as one HTML file, with a time line.
     tables : path, optional
         A file of prices; the run is reported under these instead of its own.
     baseline : path, optional
@@ -371,4 +374,8 @@ def report(
         made["files"].append(str(write_perfetto(trace, perfetto)))
     if figures is not None:
         made["files"] += write_figures(trace, Path(figures))
+    if html is not None:
+        from archsim.report.page.build import write_run_page
+
+        made["files"].append(str(write_run_page(trace, html, made["title"], made)))
     return made

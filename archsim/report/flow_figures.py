@@ -38,9 +38,9 @@ def flow_figure(trace: Trace) -> Figure:
         total_j, total_b = (sum(value for *_, value in flows) for flows in (joule, size))
         factor, text = style.si(total_j, "J")
         _alluvial(panels[0], joule, phases, looks, factor, text)
-        panels[0].set_title(f"dynamic energy, {total_j * factor:.3g} {text}")
+        panels[0].set_title(f"dynamic energy, {style.three(total_j * factor)} {text}")
         _alluvial(panels[1], size, phases, looks, 1e-9, "GB")
-        panels[1].set_title(f"bytes moved, {total_b * 1e-9:.3g} GB")
+        panels[1].set_title(f"bytes moved, {style.three(total_b * 1e-9)} GB")
     return figure
 
 
@@ -69,7 +69,7 @@ def _alluvial(
         for name, (top, height) in nodes.items():
             if height:
                 value = height * total * factor
-                words = f"{name}\n{value:.3g} {unit}"
+                words = f"{name}\n{style.three(value)} {unit}"
                 axes.text(place, top - max(height, _TEXT) / 2, words, ha=side, va="center", fontsize=6.5)
     axes.set_xlim(-0.55, 1.6)
     lowest = min((top - height for top, height in (*left.values(), *right.values())), default=0.0)

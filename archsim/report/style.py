@@ -92,6 +92,11 @@ def si(largest: float, unit: str) -> tuple[float, str]:
     return 1.0, unit
 
 
+def three(value: float) -> str:
+    """Three significant digits without a power of ten up to a million: ``three(1049.3)`` is ``1049``."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
+
+
 def seconds(ps: int) -> tuple[float, str]:
     """Factor from ps and unit text for a span of `ps`."""
     factor, unit = si(ps / PS_PER_S, "s")

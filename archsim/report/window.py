@@ -10,6 +10,7 @@ from archsim.trace import CUT, DONE, Trace, positions
 from archsim.units import PS_PER_S, InputError
 
 _EMIT = 0  # kind of a script action that emits a block; its operand a is the block's template
+_ADD = 6  # kind of a script action that changes a store; its operands are the store and the change
 
 
 def window_stores(trace: Trace) -> dict[str, int]:
@@ -97,7 +98,7 @@ def occupancy(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _changes(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times and changes of a store by the rows of the run, in no order."""
+    """Times and changes of a store by the rows of the run and by its schedule, in no order."""
     rows, at = trace.rows, template_rows(trace)
     heir, first = trace.tables["script_rows"]["heir"][at[0]], at[1]
     heir_at = positions(rows["row"], np.where(heir >= 0, first + heir, -1))
@@ -113,6 +114,9 @@ def _changes(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray]:
             (rows["end_ps"][cut], -columns["store_start"][cut]),
             (rows["end_ps"][heir_at[left]], -columns["store_start"][left]),
         ]
+    script = trace.tables["script"]
+    added = (script["kind"] == _ADD) & (script["a"] == store)
+    found.append((script["time_ps"][added], script["b"][added]))
     return np.concatenate([times for times, _ in found]), np.concatenate([deltas for _, deltas in found])
 
 
