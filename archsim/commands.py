@@ -6,7 +6,6 @@ Everything heavy is imported inside the commands, so that ``archsim --help`` sta
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +19,7 @@ from archsim.measurement_commands import register as register_measurements
 from archsim.new_commands import register as register_new
 from archsim.options import path, whole
 from archsim.plot_commands import register as register_plot
+from archsim.reproduce_commands import register as register_reproduce
 from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
 from archsim.uncertainty_commands import DrawsSeed, Samples, Workers, bands_of, check_options
@@ -38,6 +38,7 @@ app.add_typer(trace_app, name="trace")
 register_sweeps(app)
 register_explain(app)
 register_plot(app)
+register_reproduce(app)
 register_new(app)
 register_measurements(app)
 register_check(app)
@@ -294,25 +295,3 @@ def import_model(
         from archsim.report import terminal
 
         terminal.show_import(document)
-
-
-@app.command()
-def reproduce(
-    table: Annotated[str, typer.Argument(help="devices | energy | lever | llada | llada_map | ahasd | trends | all")],
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Print published figures beside archsim's and a null model's, with the score."""
-    from archsim.report import terminal
-    from archsim.reproduce.rows import markdown
-    from archsim.reproduce.runner import reproduce as rows_of
-
-    rows, score = rows_of(table, progress=terminal.progress())
-    if as_json:
-        print_json({"rows": [row.to_json() for row in rows], "score": score})
-    elif as_markdown:
-        sys.stdout.write(markdown(rows) + "\n")
-    else:
-        shown = ("id", "unit", "paper", "simulated", "null_model", "ratio", "kind", "ok")
-        terminal.show_rows([{key: row.to_json()[key] for key in shown} for row in rows])
-        terminal.show_rows([{"score": key, "value": value} for key, value in score.items()], title="")
