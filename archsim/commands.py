@@ -6,6 +6,7 @@ Everything heavy is imported inside the commands, so that ``archsim --help`` sta
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
