@@ -15,31 +15,56 @@ import sys
 import tempfile
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
-_PUBLIC = {
-    "load": "archsim.session",
-    "run": "archsim.session",
-    "replay": "archsim.session",
-    "report": "archsim.session",
-    "uncertainty": "archsim.sweep.uncertainty",
-    "compare": "archsim.measurements.residuals",
-    "System": "archsim.system",
-    "Trace": "archsim.trace",
+if TYPE_CHECKING:
+    from archsim.asking import diff, explain
+    from archsim.config import InputError, Resolved
+    from archsim.report.answers import Difference, Explanation, Replay, Report
+    from archsim.report.invariants import Checks, check_trace
+    from archsim.session import Result, load, replay, report, run
+    from archsim.sweep.runner import SweepResult, sweep
+    from archsim.sweep.search import search
+    from archsim.system import System
+    from archsim.trace import Trace
+
+_MODULES = {
+    "archsim.asking": ("diff", "explain"),
+    "archsim.config": ("InputError", "Resolved"),
+    "archsim.report.answers": ("Difference", "Explanation", "Replay", "Report"),
+    "archsim.report.invariants": ("Checks", "check_trace"),
+    "archsim.session": ("Result", "load", "replay", "report", "run"),
+    "archsim.sweep.runner": ("SweepResult", "sweep"),
+    "archsim.sweep.search": ("search",),
+    "archsim.system": ("System",),
+    "archsim.trace": ("Trace",),
 }
+_PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
+    "Checks",
+    "Difference",
+    "Explanation",
+    "InputError",
+    "Replay",
+    "Report",
+    "Resolved",
+    "Result",
+    "SweepResult",
     "System",
     "Trace",
     "__version__",
-    "compare",
+    "check_trace",
+    "diff",
+    "explain",
     "load",
     "replay",
     "report",
     "run",
+    "search",
     "source_digest",
-    "uncertainty",
+    "sweep",
 ]
 
 
@@ -96,6 +121,11 @@ def _set_kernel_cache() -> None:
 
 
 _set_kernel_cache()
+
+
+def __dir__() -> list[str]:
+    """Public names, loaded or not."""
+    return sorted({*globals(), *_PUBLIC})
 
 
 def __getattr__(name: str) -> Any:

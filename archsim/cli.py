@@ -63,10 +63,11 @@ def say(message: str) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Write one JSON document to stdout."""
+    """Write one JSON document to stdout; an answer is what its ``to_json`` gives."""
     import json
 
-    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+    plain = document.to_json() if hasattr(document, "to_json") else document
+    sys.stdout.write(json.dumps(plain, indent=2, allow_nan=False) + "\n")
 
 
 def _explain(error: BaseException) -> int:

@@ -37,12 +37,11 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say what owns the time of a run, what more of each device could give, and what the answer hangs on."""
+    from archsim.asking import explain as explain_run
     from archsim.config import InputError
     from archsim.config.regular import check_output
     from archsim.report import terminal
-    from archsim.report.explain import explain as explain_trace
     from archsim.report.style import check_ending
-    from archsim.trace import Trace
 
     if figure is not None and not (sensitivity or params):
         raise InputError("--figure draws the sensitivities; give --sensitivity or --param too")
@@ -52,28 +51,14 @@ def explain(
         raise InputError("-j belongs to --assumptions")
     if figure is not None:
         check_ending(check_output(figure))
-    trace = Trace.load(folder)
-    document: dict[str, Any] = explain_trace(trace)
-    if sensitivity or params:
-        from archsim.sweep.sensitivity import rebuilt, sensitivities
+    moves = {"params": params or (), "step": 0.05 if step is None else step, "progress": terminal.progress()}
+    moves |= {"assumptions": assumptions, "workers": 1 if workers is None else workers}
+    document: dict[str, Any] = explain_run(folder, sensitivity=sensitivity, **moves).to_json()
+    if figure is not None:
+        from archsim.report.style import save
+        from archsim.report.table_figures import tornado_figure
 
-        source, sets = rebuilt(trace)
-        document["sensitivity"] = sensitivities(
-            source, sets=sets, paths=params or (), step=0.05 if step is None else step, progress=terminal.progress()
-        )
-        if figure is not None:
-            from archsim.report.style import save
-            from archsim.report.table_figures import tornado_figure
-
-            document["files"] = [str(save(tornado_figure(document["sensitivity"]), figure))]
-    if assumptions:
-        from archsim.sweep.assumptions import assumptions as strongest
-        from archsim.sweep.sensitivity import rebuilt
-
-        source, sets = rebuilt(trace)
-        document["assumptions"] = strongest(
-            source, sets=sets, workers=1 if workers is None else workers, progress=terminal.progress()
-        )
+        document["files"] = [str(save(tornado_figure(document["sensitivity"]), figure))]
     if as_json:
         print_json(document)
         return
@@ -124,11 +109,10 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what makes two runs differ, by cause: time by unit and phase, energy by action."""
+    from archsim.asking import diff as compare
     from archsim.report import terminal
-    from archsim.report.explain import difference
-    from archsim.trace import Trace
 
-    document = difference(Trace.load(one), Trace.load(other))
+    document = compare(one, other)
     if as_json:
         print_json(document)
         return

@@ -19,6 +19,7 @@ from archsim.config import InputError, JobSpec, Override, Resolved, load_config
 from archsim.device import OpKind
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
 from archsim.recording import script_of, tables_of
+from archsim.report.answers import Replay, Report
 from archsim.streams import DecisionStream, label, open_stream
 from archsim.system import System
 from archsim.thermal import Governor, thermal_spec
@@ -32,9 +33,9 @@ OPTIONS = ("system", "schedule", "target", "draft", "stream", "prompts", "tokens
 RUNS = Path("archsim-runs")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """A finished run.
+    """A finished run; it prints as its headline, and :meth:`frame` gives its tables.
 
     Attributes
     ----------
@@ -55,6 +56,34 @@ class Result:
     folder: Path | None
     title: str
     warnings: tuple[str, ...]
+
+    def frame(self, name: str = "rows") -> Any:
+        """Table of the trace (``rows``, ``blocks``, ``ops``, ``notes``, ...) or of its reports as a pandas frame.
+
+        ``frame.attrs["units"]`` holds the units; reports have the names of ``archsim.report.tables.TABLES``.
+
+        Raises
+        ------
+        InputError
+            For an unknown name.
+        """
+        from archsim.report.answers import trace_frame
+
+        return trace_frame(self.trace, name)
+
+    def __str__(self) -> str:
+        from archsim.report.answers import summary_rows, text_of
+
+        where = "" if self.folder is None else f"\nrun folder: {self.folder}"
+        return text_of({"": summary_rows(self.summary)}, self.title) + where
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from archsim.report.answers import html_of, summary_rows
+
+        return html_of({"": summary_rows(self.summary)}, self.title)
 
 
 def load(
@@ -294,13 +323,20 @@ def _trace(
     return Trace({**tables_of(sim, script=script), **job.planner.ops.tables()}, manifest)
 
 
-def replay(folder: str | Path, *, progress: Any = None) -> dict[str, Any]:
+def replay(folder: str | Path, *, progress: Any = None) -> Replay:
     """Execute the recorded script of a run folder again.
+
+    Parameters
+    ----------
+    folder : path
+        A run folder.
+    progress : object, optional
+        Receives ``start`` and ``stop``.
 
     Returns
     -------
-    dict
-        ``identical``, ``rows``, ``digest`` and, when different, ``difference`` (first differing row).
+    Replay
+        A mapping of ``identical``, ``rows``, ``digest`` and, when different, ``difference`` (first differing row).
     """
     recorded = Trace.load(folder)
     script = script_of(recorded, str(folder))
@@ -310,12 +346,14 @@ def replay(folder: str | Path, *, progress: Any = None) -> dict[str, Any]:
     sim.play(script)
     again = Trace({**recorded.tables, **tables_of(sim)}, recorded.manifest)
     difference = diff(recorded, again)
-    return {
-        "identical": not difference,
-        "rows": len(again.rows["row"]),
-        "digest": again.digest,
-        "difference": difference or None,
-    }
+    return Replay(
+        {
+            "identical": not difference,
+            "rows": len(again.rows["row"]),
+            "digest": again.digest,
+            "difference": difference or None,
+        }
+    )
 
 
 def report(
@@ -329,7 +367,7 @@ def report(
     export: str | Path | None = None,
     ending: str = "csv",
     progress: Any = None,
-) -> dict[str, Any]:
+) -> Report:
     """Report on a run folder: where time, bytes, energy and area went.
 
     Parameters
@@ -351,8 +389,8 @@ def report(
 
     Returns
     -------
-    dict
-        See :func:`archsim.report.document.document`; ``files`` lists what was written.
+    Report
+        A mapping (see :func:`archsim.report.document.document`); ``files`` lists what was written.
     """
     from archsim.report.document import compared, document, write_figures, write_tables
     from archsim.report.pricing import repriced
@@ -378,4 +416,4 @@ def report(
         from archsim.report.page.build import write_run_page
 
         made["files"].append(str(write_run_page(trace, html, made["title"], made)))
-    return made
+    return Report(made)

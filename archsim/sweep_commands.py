@@ -78,15 +78,8 @@ def _show(result: Any, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(result.folder), **counts, "rows": result.rows, "means": result.means})
         return
-    front = [row for row in result.rows if row.get("pareto") or row.get("front") == "indistinguishable from front"]
-    shown = front or result.means or result.rows
-    axes = [name for name in result.rows[0] if name.partition(".")[0] in ("system", "schedule", "job", "model")]
-    keys = (*axes, "status", "front", "decode_tokens_per_s", "energy_per_token_j", "request_latency_s", "n")
-    if "decode_tokens_per_s.p10" in shown[0]:
-        banded = [f"{name}.{at}" for name in ("decode_tokens_per_s", "energy_per_token_j") for at in ("p10", "p90")]
-        keys = (*keys, *banded)
-    rows = [{key: row[key] for key in keys if key in row} for row in shown[:40]]
-    terminal.show_rows(rows, title="Pareto front" if front else "")
+    shown, front = result.shown, any(row.get("pareto") for row in result.rows)
+    terminal.show_rows(shown[:40], title="Pareto front" if front else "")
     more = f"; {len(shown) - 40} more rows in the table" if len(shown) > 40 else ""
     text = ", ".join(f"{count} {what}" for what, count in counts.items())
     terminal.show_rows([{"table": str(result.folder / "table.parquet"), "points": text + more}])

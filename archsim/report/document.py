@@ -18,7 +18,8 @@ from archsim.report.totals import against, overhead
 from archsim.trace import Trace
 from archsim.units import PS_PER_S
 
-_TITLES = {
+#: Titles of the tables of a run by their names.
+TITLES = {
     "requests": "Requests",
     "acceptance": "Acceptance of drafted tokens",
     "inter_token": "Time between tokens",
@@ -40,10 +41,10 @@ _TITLES = {
 
 def document(trace: Trace, title: str) -> dict[str, Any]:
     """Report of a run: summary, tables by title, null model, one sentence of insight, and notes on what to distrust."""
-    tables = {_TITLES[name]: table(trace, name) for name in TABLES if name in _TITLES}
+    tables = {TITLES[name]: table(trace, name) for name in TABLES if name in TITLES}
     for optional in ("window", "ahead", "background"):  # not every machine or schedule has them
-        if not tables[_TITLES[optional]]:
-            del tables[_TITLES[optional]]
+        if not tables[TITLES[optional]]:
+            del tables[TITLES[optional]]
     if is_thermal(trace):
         tables["Heat over time"] = heat(trace, max(10 * PS_PER_S, -(-trace.duration_ps // 60)))
     speculated = cycles(trace)

@@ -62,22 +62,29 @@ def progress() -> Progress:
 
 def show_rows(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     """Print dictionaries with equal keys as a table."""
+    sys.stdout.write(table_text(rows, title))
+
+
+def table_text(rows: Sequence[Mapping[str, Any]], title: str = "", width: int | None = None) -> str:
+    """Dictionaries with equal keys as the text of a table, as wide as the terminal where no width is given."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     if not rows:
-        _print([title, "(none)"] if title else ["(none)"])
-        return
+        return f"{title}\n(none)\n" if title else "(none)\n"
     for name, value in rows[0].items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         table.add_column(name, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_text(value) for value in row.values()))
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+    if width is not None:
+        console = Console(width=width, highlight=False, markup=False, color_system=None, force_terminal=False)
+    else:
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
     with console.capture() as text:  # a console that met a closed pipe would end the process itself
         console.print(table)
-    sys.stdout.write(text.get())
+    return text.get()
 
 
 def _text(value: Any) -> str:

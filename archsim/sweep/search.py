@@ -17,7 +17,7 @@ from archsim.results import code_digest
 from archsim.sweep.points import MOST_POINTS, axis_values, ends
 from archsim.sweep.runner import SWEEPS, Sweep, SweepResult, load_sweep
 from archsim.sweep.store import Store
-from archsim.sweep.tables import check_metrics, write_tables
+from archsim.sweep.tables import axis_units, check_metrics, write_tables
 from archsim.sweep.work import resolve, simulate
 
 #: Largest seed of the samplers.
@@ -35,6 +35,24 @@ def search(
     """Search until there are `trials` trials in the folder.
 
     Axes with values or steps are searched over these; spans without steps are continuous.
+
+    Parameters
+    ----------
+    source : path, name, Mapping or Sweep
+        The sweep, with its objectives.
+    trials : int
+        Trials in all, those of earlier calls included.
+    seed : int
+        Seed of the sampler.
+    output : path, optional
+        Folder; ``archsim-runs/search-<name>-<digest>`` by default.
+    progress : object, optional
+        Receives ``start``, ``update`` and ``stop``.
+
+    Returns
+    -------
+    SweepResult
+        One row per trial.
 
     Raises
     ------
@@ -94,7 +112,7 @@ def search(
         if progress is not None:
             progress.stop()
     failed = sum(row["status"] == "failed" for row in rows)
-    return SweepResult(folder, rows, [], ran, trials - ran, failed)
+    return SweepResult(folder, rows, [], ran, trials - ran, failed, axis_units(made, listed[0]))
 
 
 def _choices(path: str, axis: Any) -> list[Any] | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archsim.config.regular import replaced
+from archsim.report.answers import unit_of
 from archsim.report.tables import to_arrow, to_csv
 from archsim.sweep.banded import banded, is_band, mean_bands
 from archsim.sweep.uncertainty import METRICS
@@ -26,17 +27,6 @@ if TYPE_CHECKING:
 
 Table = list[dict[str, Any]]
 
-_SUFFIX_UNITS = (
-    ("_bytes_per_s", "B/s"),
-    ("_per_s", "1/s"),
-    ("_s", "s"),
-    ("_j", "J"),
-    ("_w", "W"),
-    ("_mm2", "mm2"),
-    ("_bytes", "B"),
-    ("_hz", "Hz"),
-    ("_ps", "ps"),
-)
 #: 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 _T += (2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
@@ -56,7 +46,7 @@ def write_tables(
     rows = table(made, listed, results)
     if draws is not None:
         rows = banded(rows, made.spec.objectives, draws)
-    units = {name: unit_of(name) for name in rows[0]} | _axis_units(made, listed[0])
+    units = {name: unit_of(name) for name in rows[0]} | axis_units(made, listed[0])
     _write(rows, units, folder / "table")
     averaged = means(rows, made.spec.axes, made.spec.repeat, draws) if made.spec.repeat else []
     if averaged:
@@ -205,7 +195,8 @@ def _quantity(text: str, unit: str) -> int | float | str:
         return text
 
 
-def _axis_units(made: Sweep, point: Mapping[str, Any]) -> dict[str, str]:
+def axis_units(made: Sweep, point: Mapping[str, Any]) -> dict[str, str]:
+    """Units of the axes of a sweep, by their paths; none where the point cannot be resolved."""
     try:
         rows = resolve(made.run, made.spec.set, point).rows
     except InputError:
@@ -216,18 +207,6 @@ def _axis_units(made: Sweep, point: Mapping[str, Any]) -> dict[str, str]:
 def _plain(name: str) -> str:
     """Name of the result that a column of its confidence or of its band is about."""
     return name.rpartition(".")[0] if is_band(name) else name.removesuffix(".ci95")
-
-
-def unit_of(name: str) -> str:
-    """Unit of a result by the ending of its name; empty for pure numbers and text."""
-    if name.startswith("alike."):
-        return ""
-    head = name.partition(".")[0]
-    if head == "phases":
-        return "s"
-    if head == "bytes":
-        return "B"
-    return next((unit for suffix, unit in _SUFFIX_UNITS if name.endswith(suffix)), "")
 
 
 def _write(rows: Table, units: Mapping[str, str], stem: Path) -> None:

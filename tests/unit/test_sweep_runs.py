@@ -13,10 +13,11 @@ import pytest
 
 from archsim.cli import run_cli
 from archsim.config import InputError
+from archsim.report.answers import unit_of
 from archsim.sweep.points import points
 from archsim.sweep.runner import estimate, load_sweep, sweep
 from archsim.sweep.search import search
-from archsim.sweep.tables import means, pareto, unit_of
+from archsim.sweep.tables import means, pareto
 
 RUN = {
     "name": "small",
