@@ -47,8 +47,14 @@ def counters(trace: Trace) -> Iterator[Counter]:
     for i, store in enumerate(trace.manifest["stores"]):
         held = occupancy(trace, i)
         if held is not None and len(held[0]) > 1:
-            yield Counter("store", store["name"], store["unit"], held[0], held[1].astype(float))
+            yield Counter("store", store["name"], store["unit"], *_settled(held[0], held[1].astype(float)))
     yield from _queues(trace)
+
+
+def _settled(times: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What holds after each instant: the last of several values logged for it."""
+    last = np.append(times[1:] != times[:-1], True) if len(times) else np.empty(0, dtype=bool)
+    return times[last], values[last]
 
 
 def pool_use(trace: Trace, pool: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +62,7 @@ def pool_use(trace: Trace, pool: int) -> tuple[np.ndarray, np.ndarray]:
     log = trace.tables["pool_log"]
     mine = log["pool"] == pool
     if mine.any():
-        return log["time_ps"][mine], log["value"][mine] / WORK_ONE
+        return _settled(log["time_ps"][mine], log["value"][mine] / WORK_ONE)
     draws, rows = trace.tables["draws"], trace.rows
     drawing = np.flatnonzero(draws["pool"] == pool)
     place = positions(draws["op"][drawing], rows["op"])

@@ -1,32 +1,39 @@
-"""A run as a Perfetto trace: units as tracks; power, pools, stores as counters; the path that owns the time as arrows.
+"""A run as a Perfetto trace: units as tracks, nested by block, layer, operator and row; arrows, counters, marks.
 
-Perfetto counts whole nanoseconds, so times are rounded down to them; each slice carries its exact times in ps. Packets
-are written in chunks, so that memory does not grow with the run. Equal traces give equal bytes.
+Arrows go from a row to what waited for it on another unit; a trace without a recorded script, which cannot tell, shows
+the path that owns the time instead. Counters are those of :mod:`archsim.report.counters`. Perfetto counts whole
+nanoseconds, so times are rounded down to them; each row carries its exact times in ps. Packets are written in chunks,
+unit by unit, so that memory does not grow with the file. Equal traces give equal bytes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from archsim.config.regular import replaced
-from archsim.report.owner import walk
-from archsim.report.power import power, spread
-from archsim.trace import CUT, DONE, Trace, positions
-from archsim.units import COEF_ONE, PS_PER_S, WORK_ONE
+from archsim.report.counters import Counter, counters
+from archsim.report.depends import across
+from archsim.report.energy import device_pj, row_pj
+from archsim.report.nesting import Nesting, nest
+from archsim.report.owner import WAIT, walk
+from archsim.trace import CUT, DONE, Trace
 
 #: Packets held in memory before they are written.
 CHUNK = 4096
-#: Bins of counters that are reconstructed from rows.
-BINS = 2000
+PS_PER_NS = 1000
 _SEQUENCE = 1
 _STATE_CLEARED, _NEEDS_STATE = 1, 2
-_ROOT, _REQUESTS = 1, 2
-_DEVICE, _UNIT, _POOL, _STORE, _POWER = 1000, 10_000, 20_000, 30_000, 40_000
+_ROOT, _REQUESTS, _OWNER = 1, 2, 3
+_DEVICE, _UNIT, _COUNTER = 1000, 10_000, 20_000
+#: Place of each kind of counter among the tracks, and the group it stands in.
+_GROUPS = {"power": (100, "power"), "pool": (101, "pools"), "store": (102, "stores"), "queue": (103, "queues")}
 _SIZES = ("m", "k", "n", "kv", "weight_bytes", "in_bytes", "out_bytes", "kv_bytes")
 
 
@@ -107,7 +114,7 @@ class _Writer:
         self._chunk = self.protos.Trace()  # clearing a message keeps its memory
 
 
-def write_perfetto(trace: Trace, file: str | os.PathLike[str], ps_per_tick: int = 1000) -> Path:
+def write_perfetto(trace: Trace, file: str | os.PathLike[str], ps_per_tick: int = PS_PER_NS) -> Path:
     """Write `trace` as a Perfetto trace (native protobuf) and return the path.
 
     Parameters
@@ -124,8 +131,9 @@ def write_perfetto(trace: Trace, file: str | os.PathLike[str], ps_per_tick: int 
         writer = _Writer(out, ps_per_tick)
         _tracks(writer, trace)
         _slices(writer, trace)
+        _owner(writer, trace)
         _requests(writer, trace)
-        _counters(writer, trace)
+        _counters(writer, counters(trace))
         writer.flush()
     return Path(file)
 
@@ -173,33 +181,97 @@ def _tracks(writer: _Writer, trace: Trace) -> None:
     label = f"archsim {trace.manifest['schedule']}"
     writer.track(_ROOT, label)
     writer.track(_REQUESTS, "requests", _ROOT)
+    writer.track(_OWNER, "owner of the time", _ROOT, 1)
     devices = list(dict.fromkeys(name.split(".", 1)[0] for name in trace.unit_names))
     for i, device in enumerate(devices):
-        writer.track(_DEVICE + i, device, _ROOT, 1 + i)
+        writer.track(_DEVICE + i, device, _ROOT, 2 + i)
     for i, name in enumerate(trace.unit_names):
         writer.track(_UNIT + i, name, _DEVICE + devices.index(name.split(".", 1)[0]), i)
 
 
 def _slices(writer: _Writer, trace: Trace) -> None:
-    rows, ops, labels = trace.rows, trace.ops, trace.blocks["label"]
-    arrows = _arrows(trace)
-    order = np.flatnonzero(trace.ran & (rows["unit"] >= 0))
-    order = order[np.lexsort((rows["row"][order], rows["start_ps"][order]))]
-    for i in (int(i) for part in _chunks(order) for i in part):
-        op, block, track = int(trace.row_op[i]), int(trace.row_block[i]), _UNIT + int(rows["unit"][i])
-        named = (str(ops["name"][op]), str(ops["phase"][op])) if op >= 0 else ("row", "other")
-        packet = writer.event(int(rows["start_ps"][i]), track, "TYPE_SLICE_BEGIN", *named)
-        packet.track_event.flow_ids.extend(arrows[i][arrows[i] > 0].tolist())
-        for key in ("row", "op", "request", "start_ps", "end_ps"):
-            writer.annotate(packet, key, int(rows[key][i]))
-        if block >= 0:
-            writer.annotate(packet, "block", f"{int(rows['block'][i])} {labels[block]}".strip())
-        for key in _SIZES if op >= 0 else ():
-            if ops[key][op]:
-                writer.annotate(packet, key, int(ops[key][op]))
-        if rows["status"][i] != DONE:
-            writer.annotate(packet, "status", "cut" if rows["status"][i] == CUT else "running")
-        writer.event(int(trace.row_end_ps[i]), track, "TYPE_SLICE_END")
+    """Rows of each unit, in order, inside slices of their operator, layer and block; a stretch of one is left out."""
+    rows = nest(trace)
+    levels = _levels(trace, rows)
+    ends = {"begin": rows.start_ps, "end": rows.end_ps}
+    flows, arrivals = _arrows(trace, writer.tick)
+    pj = row_pj(trace, device_pj(trace)[1].sum(axis=0))
+    for part in _chunks(np.arange(len(rows.row))):
+        table = zip(*(column[part].tolist() for column in (rows.row, rows.unit, *ends.values())))
+        for i, (row, unit, begin, end) in zip(part.tolist(), table):
+            track = _UNIT + unit
+            for level in levels:
+                if level.opens[i]:
+                    _open(writer, trace, rows, level, i, track)
+            _row(writer, trace, row, track, begin, (flows.get(row, ()), arrivals.get(row, ())), float(pj[row]))
+            writer.event(end, track, "TYPE_SLICE_END")
+            for level in reversed(levels):
+                if level.closes[i]:
+                    writer.event(end, track, "TYPE_SLICE_END")
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Slices around rows: where each begins and where it ends, by place of the row."""
+
+    kind: str
+    opens: np.ndarray
+    closes: np.ndarray
+
+
+def _levels(trace: Trace, rows: Nesting) -> list[_Level]:
+    """Blocks, layers (of rows that are in one), and operators of several rows."""
+    found = []
+    for kind, heads in (("block", rows.blocks()), ("layer", rows.layers()), ("operator", rows.operators())):
+        tails = np.append(heads[1:], len(rows.row)) - 1 if len(heads) else heads
+        keep = {
+            "block": rows.block[heads] >= 0,
+            "layer": rows.layer[heads] >= 0,
+            "operator": (tails > heads) & (rows.op[heads] >= 0),
+        }[kind]
+        opens, closes = (np.zeros(len(rows.row), dtype=bool) for _ in range(2))
+        opens[heads[keep]], closes[tails[keep]] = True, True
+        found.append(_Level(kind, opens, closes))
+    return found
+
+
+def _open(writer: _Writer, trace: Trace, rows: Nesting, level: _Level, i: int, track: int) -> None:
+    """Begin the slice of a block, a layer or an operator."""
+    block, name = int(rows.block[i]), rows.names[rows.name[i]]
+    if level.kind == "block":
+        name = str(trace.blocks["label"][block]) or "block"
+    elif level.kind == "layer":
+        name = f"layer {rows.layer[i]}" if not rows.turn[i] else f"pass {rows.turn[i]} layer {rows.layer[i]}"
+    packet = writer.event(int(rows.start_ps[i]), track, "TYPE_SLICE_BEGIN", name, level.kind)
+    if level.kind == "block":
+        for key in ("block", "request", "useful", "total"):
+            writer.annotate(packet, key, int(trace.blocks[key][block]))
+
+
+def _row(
+    writer: _Writer,
+    trace: Trace,
+    i: int,
+    track: int,
+    begin_ps: int,
+    arrows: tuple[Sequence[int], Sequence[int]],
+    pj: float,
+) -> None:
+    """Begin the slice of a row: what it executes, its exact times, and the arrows from and to it."""
+    rows, ops, op = trace.rows, trace.ops, int(trace.row_op[i])
+    named = (str(ops["name"][op]), str(ops["phase"][op])) if op >= 0 else ("row", "other")
+    packet = writer.event(begin_ps, track, "TYPE_SLICE_BEGIN", *named)
+    packet.track_event.flow_ids.extend(arrows[0])
+    packet.track_event.terminating_flow_ids.extend(arrows[1])
+    for key in ("row", "op", "request", "start_ps", "end_ps"):
+        writer.annotate(packet, key, int(rows[key][i]))
+    for key in _SIZES if op >= 0 else ():
+        if ops[key][op]:
+            writer.annotate(packet, key, int(ops[key][op]))
+    if pj:
+        writer.annotate(packet, "dynamic_energy_pj", round(pj))
+    if rows["status"][i] != DONE:
+        writer.annotate(packet, "status", "cut" if rows["status"][i] == CUT else "running")
 
 
 def _chunks(values: np.ndarray) -> Iterator[np.ndarray]:
@@ -207,15 +279,43 @@ def _chunks(values: np.ndarray) -> Iterator[np.ndarray]:
         yield values[first : first + CHUNK]
 
 
-def _arrows(trace: Trace) -> np.ndarray:
-    """Flow ids ``[rows, 2]`` to and from the rows on the owning path, 0 for none; two successive rows share an id."""
-    flows = np.zeros((len(trace.rows["row"]), 2), dtype=np.int64)
-    later = -1
-    for i, (row, _, _) in enumerate(walk(trace)):
-        if row >= 0 and later >= 0:
-            flows[row, 1] = flows[later, 0] = i
-        later = row
-    return flows
+def _arrows(trace: Trace, tick: int) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Ids of the arrows that leave and that reach each row, by its position in ``rows``.
+
+    Arrows are dependencies across units, or, without a script, steps of the owning path. A pair within one tick of
+    the file has none: a reader could not tell which comes first.
+    """
+    pairs = across(trace)
+    if pairs is None:
+        path = [row for row, _, _ in walk(trace)]
+        steps = [(a, b) for b, a in pairwise(path) if a >= 0 and b >= 0]
+        pairs = (np.array([a for a, _ in steps], dtype=np.int64), np.array([b for _, b in steps], dtype=np.int64))
+    leave: dict[int, list[int]] = {}
+    reach: dict[int, list[int]] = {}
+    start = trace.rows["start_ps"] // tick
+    apart = start[pairs[0]] < start[pairs[1]]
+    for flow, (a, b) in enumerate(zip(pairs[0][apart].tolist(), pairs[1][apart].tolist()), start=1):
+        leave.setdefault(a, []).append(flow)
+        reach.setdefault(b, []).append(flow)
+    return leave, reach
+
+
+def _owner(writer: _Writer, trace: Trace) -> None:
+    """The unit that owns each stretch of the run's time (see :mod:`archsim.report.owner`), as a track of its own."""
+    last, since, until = -2, 0, 0
+    stretches = []
+    for row, begin, end in walk(trace):  # from the end to the start
+        unit = int(trace.rows["unit"][row]) if row >= 0 else -1
+        if unit != last:
+            stretches.append((since, until, last))
+            last, until = unit, end
+        since = begin
+    stretches.append((since, until, last))
+    for begin, end, unit in reversed(stretches):
+        if end > begin:
+            name = trace.unit_names[unit] if unit >= 0 else WAIT
+            writer.event(begin, _OWNER, "TYPE_SLICE_BEGIN", name, "owner")
+            writer.event(end, _OWNER, "TYPE_SLICE_END")
 
 
 def _requests(writer: _Writer, trace: Trace) -> None:
@@ -226,39 +326,13 @@ def _requests(writer: _Writer, trace: Trace) -> None:
             writer.annotate(packet, key, int(notes[key][i]))
 
 
-def _counters(writer: _Writer, trace: Trace) -> None:
-    watts = power(trace, max(1, -(-trace.duration_ps // BINS)))
-    for i, (device, values) in enumerate(watts.device_w.items()):
-        writer.track(_POWER + i, f"{device} power", _ROOT, 100 + i, "W")
-        writer.counter(_POWER + i, watts.edges_ps, np.append(values, 0.0))
-    for i, pool in enumerate(trace.manifest["pools"]):
-        times, values = _pool_use(trace, i)
-        if len(times):
-            rate = pool["unit"] == "bytes/s"
-            writer.track(_POOL + i, pool["name"], _ROOT, 200 + i, "GB/s" if rate else pool["unit"])
-            writer.counter(_POOL + i, times, values * PS_PER_S / 1000**3 if rate else values)
-    levels = trace.tables["levels_log"]
-    for i, store in enumerate(trace.manifest["stores"]):
-        mine = levels["store"] == i
-        if mine.any():
-            writer.track(_STORE + i, store["name"], _ROOT, 300 + i, store["unit"])
-            writer.counter(_STORE + i, levels["time_ps"][mine], levels["value"][mine].astype(float))
-
-
-def _pool_use(trace: Trace, pool: int) -> tuple[np.ndarray, np.ndarray]:
-    """Times and use of a pool from then on, in bytes per ps or in items: logged, or else reconstructed from rows."""
-    log = trace.tables["pool_log"]
-    mine = log["pool"] == pool
-    if mine.any():
-        return log["time_ps"][mine], log["value"][mine] / WORK_ONE
-    draws, rows = trace.tables["draws"], trace.rows
-    drawing = np.flatnonzero(draws["pool"] == pool)
-    place = positions(draws["op"][drawing], rows["op"])
-    used = np.flatnonzero((place >= 0) & (rows["done"] > 0))
-    if used.size == 0 or trace.duration_ps == 0:
-        return np.empty(0), np.empty(0)
-    coef = draws["coef"][drawing][place[used]]
-    amount = rows["done"][used] / WORK_ONE * (coef / COEF_ONE)
-    edges = np.unique(np.linspace(0, trace.duration_ps, BINS + 1).astype(np.int64))
-    values = spread(rows["flow_ps"][used], trace.row_end_ps[used], amount, edges) / np.diff(edges)
-    return edges, np.append(values, 0.0)
+def _counters(writer: _Writer, curves: Iterable[Counter]) -> None:
+    """Counters below a group for each kind."""
+    known: set[str] = set()
+    for i, curve in enumerate(curves):
+        rank, group = _GROUPS[curve.kind]
+        if group not in known:
+            known.add(group)
+            writer.track(_COUNTER - rank, group, _ROOT, rank)
+        writer.track(_COUNTER + i, curve.name, _COUNTER - rank, i, curve.unit)
+        writer.counter(_COUNTER + i, curve.time_ps, curve.value)

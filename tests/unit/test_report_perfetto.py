@@ -9,11 +9,15 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos
 
 from archsim.report import perfetto
+from archsim.report.counters import counters
+from archsim.report.depends import across
 from archsim.report.energy import energy
 from archsim.report.perfetto import write_perfetto
+from archsim.session import load, run
 from archsim.trace import Trace
 
 sys.path.insert(0, str(Path(__file__).parent))
+from test_page import layered
 from test_report_sample import BYTE, US, sample, sample_manifest, sample_tables
 
 BEGIN, END, INSTANT, COUNTER = (
@@ -22,7 +26,11 @@ BEGIN, END, INSTANT, COUNTER = (
 
 
 class Reading:
-    """What a viewer sees: tracks, slices with arguments, counter samples."""
+    """What a viewer sees: tracks, nested slices with arguments, arrows, instants, counter samples.
+
+    Events are taken in the order of time, then of the file, as a viewer does; names are resolved from what was
+    interned before. A slice is ``(track, name, category, begin, arrows out, notes, arrows in, end, depth)``.
+    """
 
     def __init__(self, path):
         trace = protos.Trace()
@@ -32,6 +40,7 @@ class Reading:
         self.slices, self.instants, self.counters, opened = [], [], {}, {}
         assert trace.packet[0].sequence_flags == 3
         assert trace.packet[0].first_packet_on_sequence
+        events = []
         for packet in trace.packet:
             assert packet.trusted_packet_sequence_id == 1
             for table, known in names.items():
@@ -40,29 +49,65 @@ class Reading:
                     known[entry.iid] = entry.name
             if packet.HasField("track_descriptor"):
                 track = packet.track_descriptor
+                assert track.uuid not in self.tracks
+                assert not track.parent_uuid or track.parent_uuid in self.tracks
                 self.tracks[track.uuid], self.parents[track.uuid] = track.name, track.parent_uuid
                 self.units[track.name] = track.counter.unit_name
                 continue
             event = packet.track_event
+            assert event.track_uuid in self.tracks
+            assert not event.name_iid or event.name_iid in names["event_names"]
+            assert all(i in names["event_categories"] for i in event.category_iids)
+            assert all(note.name_iid in names["debug_annotation_names"] for note in event.debug_annotations)
+            events.append((packet.timestamp, event))
+        for time, event in sorted(events, key=lambda entry: entry[0]):
             where = self.tracks[event.track_uuid]
             if event.type == COUNTER:
-                self.counters.setdefault(where, []).append((packet.timestamp, event.double_counter_value))
+                self.counters.setdefault(where, []).append((time, event.double_counter_value))
                 continue
             notes = {
                 names["debug_annotation_names"][note.name_iid]: note.string_value or note.int_value
                 for note in event.debug_annotations
             }
             name = names["event_names"].get(event.name_iid)
+            stack = opened.setdefault(event.track_uuid, [])
             if event.type == BEGIN:
-                assert event.track_uuid not in opened, "slices of a serial unit nest"
                 category = names["event_categories"][event.category_iids[0]]
-                opened[event.track_uuid] = (where, name, category, packet.timestamp, list(event.flow_ids), notes)
+                out, into = list(event.flow_ids), list(event.terminating_flow_ids)
+                stack.append((where, name, category, time, out, notes, into))
             elif event.type == END:
-                self.slices.append((*opened.pop(event.track_uuid), packet.timestamp))
+                self.slices.append((*stack.pop(), time, len(stack)))
             else:
                 assert event.type == INSTANT
-                self.instants.append((packet.timestamp, name, notes))
-        assert not opened
+                self.instants.append((time, name, notes))
+        assert not any(opened.values()), "every slice ends"
+        for track in set(self.tracks.values()):  # a slice lies whole inside the one around it: no partial overlap
+            around = []
+            for one in sorted((s for s in self.slices if s[0] == track), key=lambda s: (s[3], -s[7], s[8])):
+                while around and around[-1][7] <= one[3] and one[8] <= around[-1][8]:
+                    around.pop()
+                assert not around or one[7] <= around[-1][7], (around[-1], one)
+                around.append(one)
+
+    def rows(self):
+        return [entry for entry in self.slices if "row" in entry[5]]
+
+    def kinds(self):
+        return Counter(entry[2] for entry in self.slices)
+
+    def arrows(self):
+        """Pairs of slices by arrow; each arrow has one source and one target, in the order of time."""
+        source, target = {}, {}
+        for entry in self.slices:
+            for flow in entry[4]:
+                assert source.setdefault(flow, entry) is entry
+            for flow in entry[6]:
+                assert target.setdefault(flow, entry) is entry
+        assert set(source) == set(target)
+        for flow in source:
+            assert source[flow][3] < target[flow][3]
+            assert source[flow][7] <= target[flow][3]
+        return [(source[flow], target[flow]) for flow in sorted(source)]
 
 
 def read(trace, tmp_path, **options) -> Reading:
@@ -73,20 +118,36 @@ def test_slices_are_the_rows(tmp_path):
     found = read(sample(), tmp_path)
     rows = sample().rows
     ran = (rows["status"] != 2) & (rows["unit"] >= 0)
-    assert len(found.slices) == ran.sum() == 8
-    assert Counter(entry[0] for entry in found.slices) == {"flash.queue": 2, "npu.hmx": 5, "cpu.core": 1}
-    for where, _, _, begin, _, notes, end in found.slices:
+    assert len(found.rows()) == ran.sum() == 8
+    assert Counter(entry[0] for entry in found.rows()) == {"flash.queue": 2, "npu.hmx": 5, "cpu.core": 1}
+    for where, _, _, begin, _, notes, _, end, _ in found.rows():
         i = notes["row"]
         assert (begin, end) == (rows["start_ps"][i] // 1000, rows["end_ps"][i] // 1000)
         assert (notes["start_ps"], notes["end_ps"]) == (rows["start_ps"][i], rows["end_ps"][i])
         assert where == sample().unit_names[rows["unit"][i]]
-    first = found.slices[1]
+    first = next(entry for entry in found.rows() if entry[5]["row"] == 1)
     assert first[1:3] == ("wq", "compute")
     assert first[5] == {
-        "row": 1, "op": 1, "request": 0, "start_ps": 10 * US, "end_ps": 20 * US, "block": "0 prefill", "m": 5, "k": 20,
-        "n": 10, "weight_bytes": 400,
+        "row": 1, "op": 1, "request": 0, "start_ps": 10 * US, "end_ps": 20 * US, "m": 5, "k": 20, "n": 10,
+        "weight_bytes": 400, "dynamic_energy_pj": 1500,
     }  # fmt: skip
-    assert [entry[5].get("status") for entry in found.slices if entry[5]["row"] in (7, 9)] == ["cut", "cut"]
+    assert [entry[5].get("status") for entry in found.rows() if entry[5]["row"] in (7, 9)] == ["cut", "cut"]
+    outer = [entry for entry in found.slices if entry[2] == "block" and entry[3] <= first[3] and first[7] <= entry[7]]
+    assert [(entry[1], entry[5]["block"]) for entry in outer if entry[0] == "npu.hmx"] == [("prefill", 0)]
+
+
+def test_a_row_stands_in_its_operator_layer_pass_and_block(tmp_path):
+    found = read(layered(), tmp_path, ps_per_tick=1)
+    assert found.kinds() == {"block": 1, "layer": 6, "operator": 6, "io": 22, "owner": 2}
+    assert {(entry[2], entry[8]) for entry in found.slices} == {
+        ("block", 0), ("layer", 1), ("operator", 2), ("owner", 0), ("io", 1), ("io", 2), ("io", 3),
+    }  # fmt: skip
+    assert [entry[1] for entry in found.slices if entry[2] == "layer"] == [
+        *("layer 0", "layer 1", "layer 2", "pass 1 layer 0", "pass 1 layer 1", "pass 1 layer 2"),
+    ]
+    parts = [entry for entry in found.rows() if entry[1] == "attn.q"]
+    assert len(parts) == 12
+    assert {entry[8] for entry in parts} == {3}
 
 
 def test_tracks_have_their_device_as_parent(tmp_path):
@@ -107,11 +168,55 @@ def test_notes_are_instants(tmp_path):
 
 
 def test_arrows_follow_the_owning_path(tmp_path):
-    flows = {}
-    for entry in read(sample(), tmp_path).slices:
-        for flow in entry[4]:
-            flows.setdefault(flow, []).append(entry[5]["row"])
-    assert sorted(flows.values()) == [[0, 1], [1, 4], [4, 5], [5, 6], [6, 9]]
+    found = read(sample(), tmp_path)
+    arrows = [(a[5]["row"], b[5]["row"]) for a, b in found.arrows()]
+    assert sorted(arrows) == [(0, 1), (1, 4), (4, 5), (5, 6), (6, 9)]
+    owned = [(entry[1], entry[3], entry[7]) for entry in found.slices if entry[2] == "owner"]
+    assert owned == [
+        *(("flash.queue", 0, 10_000), ("npu.hmx", 10_000, 20_000), ("flash.queue", 20_000, 28_000)),
+        *(("npu.hmx", 28_000, 38_000), ("cpu.core", 38_000, 39_000), ("wait", 39_000, 40_000)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A speculative run with everything logged, and what its file says."""
+    job = {"target": "smollm2-135m", "draft": "smollm2-135m", "stream": "recorded:exit_layers:25", "tokens": 4}
+    resolved = load(
+        {"name": "x", "system": "oneplus_12", "schedule": {"name": "chain_sd"}, "job": {**job, "prompt_tokens": 4}}
+    )
+    at = tmp_path_factory.mktemp("perfetto")
+    trace = run(resolved, trace="full", output=at / "run").trace
+    return trace, Reading(write_perfetto(trace, at / "run.pftrace"))
+
+
+def test_a_whole_run_nests_and_its_arrows_are_dependencies_across_units(whole):
+    trace, found = whole
+    assert len(found.rows()) == (trace.ran & (trace.rows["unit"] >= 0)).sum()
+    assert found.kinds()["layer"] > 30
+    pairs = set(zip(*(side.tolist() for side in across(trace))))
+    drawn = {(a[5]["row"], b[5]["row"]) for a, b in found.arrows()}
+    assert drawn <= {(int(trace.rows["row"][a]), int(trace.rows["row"][b])) for a, b in pairs}
+    assert len(drawn) > 0.9 * len(pairs) > 3  # but for those within one nanosecond
+    assert all(a[0] != b[0] for a, b in found.arrows())
+
+
+def test_counters_of_a_whole_run_are_the_traces(whole):
+    trace, found = whole
+    curves = {curve.name: curve for curve in counters(trace)}
+    assert set(found.counters) == set(curves)
+    assert {curve.kind for curve in curves.values()} == {"power", "pool", "store", "queue"}
+    for name, curve in curves.items():
+        told = dict(found.counters[name])  # the last of a nanosecond holds
+        at = np.array(sorted(told))
+        held = curve.value[np.searchsorted(curve.time_ps, at * 1000 + 999, "right") - 1]
+        assert [told[t] for t in at.tolist()] == pytest.approx(held.tolist(), rel=1e-12)
+        assert found.units[name] == curve.unit
+    levels = trace.tables["levels_log"]
+    for i, store in enumerate(trace.manifest["stores"]):
+        mine = levels["store"] == i
+        if mine.any():
+            assert max(v for _, v in found.counters[store["name"]]) == max(levels["value"][mine].max(), store["level"])
 
 
 def test_power_counters_integrate_to_the_energy(tmp_path):
