@@ -8,24 +8,25 @@ from typing import NamedTuple
 
 
 class Regime(NamedTuple):
-    """Level (device alone, phone, system, trend), what is done, and on how many rows at a time."""
+    """Level (see :data:`LEVELS`), what is done, on how many rows at a time, and whether another simulator says so."""
 
     level: str
     name: str
     batch: str = "-"
+    simulator: bool = False
 
 
-ALONE, PHONE, SYSTEM, TREND = "device alone", "phone", "system", "trend"
+LEVELS = ALONE, PHONE, SYSTEM, TREND = "device alone", "phone", "system", "trend"
 _DECODE, _FEW, _MANY = "1 row", "2 to 32 rows", "33 rows and more"
 
 #: Patterns of row ids by table, in the order in which they are tried, and their regime.
 PATTERNS: Mapping[str, tuple[tuple[str, Regime], ...]] = {
     "devices": (
-        (r"dram\.", Regime(ALONE, "DRAM, command by command")),
+        (r"dram\.", Regime(ALONE, "DRAM, command by command", simulator=True)),
         (r"pim\.lp5x", Regime(ALONE, "PIM, gain over streaming the weights", _DECODE)),
-        (r"pim\.", Regime(ALONE, "PIM, command by command")),
-        (r"flash\.", Regime(ALONE, "flash, event by event")),
-        (r"npu\.scalesim", Regime(ALONE, "systolic arrays")),
+        (r"pim\.", Regime(ALONE, "PIM, command by command", simulator=True)),
+        (r"flash\.", Regime(ALONE, "flash, event by event", simulator=True)),
+        (r"npu\.scalesim", Regime(ALONE, "systolic arrays", simulator=True)),
         (r"npu\.layout", Regime(ALONE, "NPU, layouts")),
         (r"(npu|cpu)\.matrix\..*rows1$", Regime(ALONE, "NPU and CPU, products", _DECODE)),
         (r"(npu|cpu)\.matrix\.", Regime(ALONE, "NPU and CPU, products", _MANY)),

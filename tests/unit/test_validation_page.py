@@ -83,7 +83,11 @@ def test_rows_of_several_files_add_up(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     found = read_rows(sorted(tmp_path.iterdir()))
     assert {name: len(rows) for name, rows in found.items()} == {"devices": 5, "lever": 2}
-    assert page(found)["predicted"] == 3
+    counted = page(found)
+    assert counted["against_simulators"] == {
+        "predicted": 1, "equal": 1, "within_10_percent": 1, "within_25_percent": 1,
+    }  # fmt: skip
+    assert counted["against_measurements"]["predicted"] == 2
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_command_prints_the_page(tmp_path, capsys):
     assert text.rstrip().endswith(END)
     assert text == markdown({"devices": ROWS}) + "\n"
     assert run_cli(["reproduce", "validation", "--from", str(file), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["predicted"] == 3
+    assert json.loads(capsys.readouterr().out)["against_simulators"]["predicted"] == 1
 
 
 def test_options_of_the_page_are_refused_elsewhere(tmp_path, capsys):
