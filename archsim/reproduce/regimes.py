@@ -61,6 +61,7 @@ PATTERNS: Mapping[str, tuple[tuple[str, Regime], ...]] = {
         (r"area\.", Regime(ALONE, "energy and area of arrays")),
         (r"", Regime(SYSTEM, "AHASD", _FEW)),
     ),
+    "generations": ((r"", Regime(PHONE, "another generation of the NPU")),),
     "llada_map": ((r"", Regime(SYSTEM, "llada.cpp, maps", _FEW)),),
     "trends": (
         (r"trends\.(scaling|elasticity)", Regime(TREND, "theory: everything scaled, elasticities")),

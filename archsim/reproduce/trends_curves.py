@@ -32,7 +32,7 @@ PROMPTS = {
 PROMPT_SOURCE = "prefill of Qwen3-4B on v81, divided by 512 tokens (llama.cpp #23368)"
 FULL, VOCABULARY = 512, 151_936
 PROMPT_NOTES = {
-    25: "runs on vector threads, whose cycles were fitted on another phone; the level of 512 tokens is 11 % low as well",
+    25: "runs on vector threads, whose cycles were fitted on another phone; 512 tokens are 11 % low as well",
     128: "the level of 128 tokens is fitted, its place on the curve is not",
 }
 #: Decoding on the NPU over decoding on the CPU: machine, model, published, source.
