@@ -147,7 +147,7 @@ def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
         spec.seed,
         target=spec.target,
         prompt_tokens=spec.prompt_tokens,
-        tokens=spec.tokens,
+        tokens=spec.longest_tokens,
         acceptance=spec.acceptance,
     )
     check_models(schedule, resolved.data["schedule"]["name"], models)
@@ -247,6 +247,8 @@ def run(
         if heat is not None:
             governor.processes += processes
             sim.process(governor.steps(), "thermal", daemon=True)
+        if job.open_loop:
+            sim.process(job.arrivals(), "arrivals")
         start_background(sim, metered, job, processes)
         sim.run()
     finally:
@@ -274,7 +276,7 @@ def _title(resolved: Resolved, job: Job) -> str:
     models = " + ".join(entry["name"] for entry in resolved.data["model"].values())
     return (
         f"{resolved.data['schedule']['name']} on {resolved.data['system']['name']}: {models}, "
-        f"{job.spec.prompts} prompt(s) of up to {job.spec.tokens} tokens, stream {job.spec.stream}"
+        f"{job.spec.requests} prompt(s) of up to {job.spec.longest_tokens} tokens, stream {job.spec.stream}"
     )
 
 

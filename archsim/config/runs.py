@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from archsim.config.arrivals import read_arrivals
 from archsim.config.background import checked_background
 from archsim.config.checking import Checked, Row, check_model, check_schedule
 from archsim.config.files import RunFile, find_named, load_run, load_system
@@ -100,6 +101,10 @@ def _resolve_run(name_or_path: Any, sets: Sequence[str | Override]) -> Resolved:
     schedule_class, schedule = _checked_schedule(run.schedule.copy(), by_root["schedule"])
     section = run.job.copy()
     apply(section, fields_only(by_root["job"], 2), 1)
+    listed = section.values.get("arrivals")
+    if isinstance(listed, str) and listed.endswith(".csv"):
+        where = section.place(("arrivals",))
+        section.put(("arrivals",), read_arrivals(listed, near, where), where, f"file {listed}")
     job = check_model(JobSpec, section, sourced=False, default_source=f"chosen by the run {run.name}")
     job = _with_roles(job, schedule_class, schedule.data["name"], section)
     models = _checked_models(run.model, job, near, by_root["model"], section)

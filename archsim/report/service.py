@@ -63,6 +63,29 @@ def service(trace: Trace, served: list[dict[str, Any]]) -> dict[str, float | Non
     )
 
 
+def by_turn(trace: Trace, served: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Medians by turn over the conversations of a run; empty where requests are no turns.
+
+    Returns
+    -------
+    list of dict
+        ``turn`` (from 1), ``prompt_tokens`` (whole context), ``prefilled_tokens`` (of them, those that were not
+        cached), ``ttft_s``, ``latency_s``.
+    """
+    turns = trace.manifest["config"].get("job", {}).get("turns", 1)
+    found = []
+    for turn in range(turns if turns > 1 else 0):
+        mine = [request for request in served if request["request"] % turns == turn]
+        entry: dict[str, Any] = {"turn": turn + 1}
+        rows = {
+            "prompt_tokens": [r["prompt_tokens"] for r in mine],
+            "prefilled_tokens": [r["prompt_tokens"] - r["cached_tokens"] for r in mine],
+            **{key: [r[key] for r in mine if r[key] is not None] for key in ("ttft_s", "latency_s")},
+        }
+        found.append(entry | {key: float(np.median(values)) if values else None for key, values in rows.items()})
+    return found
+
+
 def _percentiles(samples: dict[str, np.ndarray]) -> dict[str, float | None]:
     return {
         f"{name}_p{percent}_s": float(np.percentile(values, percent)) if len(values) else None

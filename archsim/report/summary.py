@@ -12,7 +12,7 @@ from archsim.report.area import area_mm2
 from archsim.report.background import background, background_rows, has_background
 from archsim.report.energy import energy
 from archsim.report.power import power
-from archsim.report.service import service
+from archsim.report.service import by_turn, service
 from archsim.report.traffic import traffic
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
@@ -48,6 +48,7 @@ def summarise(trace: Trace) -> dict[str, Any]:
         "request_latency_s": _median(request["latency_s"] for request in served),
         "ttft_s": _median(request["ttft_s"] for request in served),
         **service(trace, served),
+        "turns": by_turn(trace, served),
         "decode_tokens_per_s": math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None,
         "energy_j": joule,
         "energy_per_token_j": joule / tokens if tokens else None,
@@ -79,10 +80,11 @@ def requests(trace: Trace) -> list[dict[str, Any]]:
 
     ``latency_s`` runs from arrival to the ``end`` note (to the last commit where the run stopped before),
     ``ttft_s`` from arrival to the first commit, ``queue_s`` from arrival to the ``begin`` note (0 where a run has none:
-    requests that arrive when the one before has ended). ``decode_tokens_per_s`` is the tokens after the first commit
-    divided by the time from the first to the last commit. ``step_tokens`` are the tokens committed from the first step
-    on (a token that prefill yields belongs to no step). Notes of other kinds or of a negative request belong to no
-    request.
+    requests that arrive when the one before has ended). ``prompt_tokens`` is the whole context before the first output
+    token, ``cached_tokens`` what of it was in the cache (earlier turns). ``decode_tokens_per_s`` is the tokens after
+    the first commit divided by the time from the first to the last commit. ``step_tokens`` are the tokens committed
+    from the first step on (a token that prefill yields belongs to no step). Notes of other kinds or of a negative
+    request belong to no request.
 
     Raises
     ------
@@ -118,6 +120,8 @@ def _request(request: int, marks: dict[str, tuple[np.ndarray, ...]]) -> dict[str
     return {
         "request": request,
         "arrival_s": arrival / PS_PER_S,
+        "prompt_tokens": int(marks["arrival"][1][0]),
+        "cached_tokens": int(marks["arrival"][2][0]),
         "ttft_s": int(times[0] - arrival) / PS_PER_S if len(times) else None,
         "queue_s": int(begun[0] - arrival) / PS_PER_S if len(begun) else 0.0,
         "latency_s": int(last - arrival) / PS_PER_S if last is not None else None,

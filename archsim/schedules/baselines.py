@@ -42,6 +42,7 @@ class ResidentAr(Schedule):
     def generate(self, sim: Sim, job: Job) -> Steps:
         """Decode all requests, one after the other."""
         for request in job.requests():
+            yield from job.arrived()
             yield job.emit("target", "prefill")
             job.commit()
             while not job.finished:
@@ -101,6 +102,7 @@ class ChainSd(Schedule):
     def generate(self, sim: Sim, job: Job) -> Steps:
         """Decode all requests, one after the other."""
         for request in job.requests():
+            yield from job.arrived()
             prefilled = job.emit("target", "prefill")
             last = job.emit("draft", "prefill", after=prefilled)
             yield last

@@ -65,6 +65,7 @@ class EdgeLlm(Schedule):
     def generate(self, sim: Sim, job: Job) -> Steps:
         """Decode all requests, one after the other."""
         for request in job.requests():
+            yield from job.arrived()
             prefilled = job.emit("target", "prefill")
             last = job.emit("draft", "prefill", after=prefilled)
             yield last

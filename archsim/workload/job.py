@@ -17,6 +17,7 @@ from archsim.system import System
 from archsim.workload.blocks import chain, row_block
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Pass, Placement, Planner
+from archsim.workload.requests import requests_of
 from archsim.workload.residency import mapping
 from archsim.workload.runtime import Runtime
 
@@ -59,6 +60,7 @@ class Job:
         self.system = system
         self.models = dict(models)
         self.stream = stream
+        self._plan = requests_of(spec, stream)
         self.draft_len = schedule.draft_len()
         self.placements = {
             role: place.within(self._model_of(role, place), spec.dram_fraction)
@@ -88,6 +90,8 @@ class Job:
         self.request = -1
         self.position = 0
         self.prompt = 0
+        self.kept = 0
+        self.asked = 0
         self.limit = 0
         self.fresh: dict[str, int] = {}
         self._controls: dict[int, Block] = {}  # by the operator's entry in the table
@@ -103,20 +107,15 @@ class Job:
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
-        return self._longest_prompt() + self.spec.tokens + self.draft_len
+        return max(request.prompt + request.tokens for request in self._plan) + self.draft_len
 
     def _longest_prompt(self) -> int:
-        if self.spec.prompts > self.stream.requests:
-            raise InputError(
-                f"stream {self.stream.name} has {self.stream.requests} requests, the job asks for {self.spec.prompts} "
-                "prompts; lower job.prompts"
-            )
-        if self.spec.prompt_tokens:
-            return self.spec.prompt_tokens
-        return max(self.stream.prompt_tokens(request) for request in range(self.spec.prompts))
+        return max(request.prompt for request in self._plan)
 
-    def _prompt_tokens(self, request: int) -> int:
-        return self.spec.prompt_tokens or self.stream.prompt_tokens(request)
+    @property
+    def open_loop(self) -> bool:
+        """Whether requests arrive by themselves."""
+        return self._plan[0].arrival_ps is not None
 
     def _footprint(self) -> dict[str, dict[str, int]]:
         """Bytes by store (``dram``, ``flash``) and by what they hold."""
@@ -184,15 +183,37 @@ class Job:
         self._progress = progress
 
     def requests(self) -> Iterator[int]:
-        """Begin one request after the other: its arrival is noted, positions start anew."""
-        for request in range(self.spec.prompts):
-            self.request = request
+        """Begin one request after the other: positions start anew; in a closed loop it arrives now, and that is noted.
+
+        In an open loop a schedule waits with :meth:`arrived` before it does anything for the request.
+        """
+        for number, request in enumerate(self._plan):
+            self.request = number
             self.position = 0
-            self.prompt = self._prompt_tokens(request)
-            self.limit = min(self.spec.tokens, self.stream.length(request))
+            self.prompt, self.kept = request.prompt, request.kept
+            self.asked, self.limit = request.tokens, request.limit
             self.fresh = {}
-            self.note("arrival", self.prompt)
-            yield request
+            if not self.open_loop:
+                self.note("arrival", self.prompt, self.kept)
+            yield number
+
+    def arrived(self) -> Iterator[Any]:
+        """Wait until the present request has arrived, and note that its service begins; nothing in a closed loop."""
+        assert self.sim is not None
+        arrival = self._plan[self.request].arrival_ps
+        if arrival is None:
+            return
+        if arrival > self.sim.now:
+            yield self.sim.timer(arrival - self.sim.now)
+        self.note("begin", self.request)
+
+    def arrivals(self) -> Iterator[Any]:
+        """Process that notes the arrival of every request when it happens."""
+        assert self.sim is not None
+        for number, request in enumerate(self._plan):
+            assert request.arrival_ps is not None
+            yield self.sim.timer(request.arrival_ps - self.sim.now)
+            self.sim.note("arrival", number, request.prompt, request.kept)
 
     @property
     def finished(self) -> bool:
@@ -294,11 +315,13 @@ class Job:
         role : str
             ``target``, ``draft``, ...
         phase : str
-            ``prefill`` (the whole prompt), ``decode`` (one row), ``verify`` (`rows` rows) or ``draft``
-            (`steps` passes in a chain, the first of which also takes the rows committed since the last draft).
+            ``prefill`` (the prompt, all but what is cached of earlier turns), ``decode`` (one row), ``verify`` (`rows`
+            rows) or ``draft`` (`steps` passes in a chain, the first of which also takes the rows committed since the
+            last draft).
         """
         if phase == "prefill":
-            return [Pass(role, "prefill", self.prompt, projected=1 if role == "target" else 0)]
+            rows = self.prompt - self.kept
+            return [Pass(role, "prefill", rows, self.kept, projected=1 if role == "target" else 0)]
         if phase == "draft":
             fresh = self._fresh_rows(role)
             first = Pass(role, "draft", fresh, self.cached - fresh + 1, projected=1)
@@ -378,8 +401,8 @@ class Job:
         self.fresh = {"committed": tokens + accepted, "drafted": drafted}
         self.position += counted
         if self._progress is not None:
-            done = self.request * self.spec.tokens + self.position
-            self._progress.update(done, self.spec.prompts * self.spec.tokens)
+            most = self.spec.longest_tokens
+            self._progress.update(self.request * most + self.position, self.spec.requests * most)
         return counted
 
     def mark(self, handle: Handle, useful: int, total: int) -> None:
@@ -389,7 +412,7 @@ class Job:
 
     def end(self, request: int) -> None:
         """Note the end of a request, and whether the recording ended it early."""
-        early = int(self.position < self.spec.tokens)
+        early = int(self.position < self.asked)
         self.ended_early += early
         self.note("end", self.position, early)
 

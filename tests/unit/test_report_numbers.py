@@ -22,7 +22,8 @@ from test_report_sample import NOTES, US, sample, sample_manifest, sample_tables
 
 KEYS = [
     "digest", "tokens", "request_latency_s", "ttft_s", "itl_p50_s", "itl_p99_s", "commit_gap_p50_s", "commit_gap_p99_s",
-    "ttft_p50_s", "ttft_p99_s", "queue_p50_s", "queue_p99_s", "decode_tokens_per_s", "energy_j", "energy_per_token_j",
+    "ttft_p50_s", "ttft_p99_s", "queue_p50_s", "queue_p99_s", "turns", "decode_tokens_per_s",
+    "energy_j", "energy_per_token_j",
     "mean_power_w", "peak_power_w", "area_mm2", "steps", "accepted_per_step", "phases", "units",
     "kernel_table", "bytes", "background", "stream_kind", "off_trace_nodes",
 ]  # fmt: skip

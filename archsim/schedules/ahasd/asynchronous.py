@@ -120,6 +120,7 @@ class Pair:
         """Process of the target: prefill, then pass after pass, for all requests."""
         job = self.job
         for request in job.requests():
+            yield from job.arrived()
             prefilled = job.emit("target", "prefill")
             yield job.emit("draft", "prefill", after=prefilled)
             job.commit()

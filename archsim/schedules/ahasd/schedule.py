@@ -71,6 +71,7 @@ class Speculative(Schedule):
 
         drafter = make_drafter(self.drafter, self.length, self.arms)
         for request in job.requests():
+            yield from job.arrived()
             prefilled = job.emit("target", "prefill")
             yield job.emit("draft", "prefill", after=prefilled)
             job.commit()

@@ -219,6 +219,7 @@ class Decoding:
         job = self.job
         seeded = False
         for request in job.requests():
+            yield from job.arrived()
             loaded = emit_cold_start(job) if self.knobs.cold_start and request == 0 else None
             prefilled = emit_prefill(job, self.knobs.prefill_rows, after=loaded)
             last = job.emit("draft", "prefill", after=prefilled)

@@ -7,6 +7,12 @@ One request is ``[prefill] (block: [refresh] step step ... [write])*``:
 * a *write* is a pass over a finished block that leaves its final keys and values in the cache.
 
 Without a cache every step is a pass over all rows.
+
+Prefix reuse across turns (``job.prefix_reuse``): the prefill of a later turn computes the new prompt's rows alone,
+which attend to the cached rows of the history; the history's keys and values stay as the turns before left them,
+without the new text in their attention. That is the prefix cache's own approximation, one turn longer. A refresh renews
+them with all other rows, so schedules that refresh in every block save the history in the prefill alone, and passes
+without a cache (``prefix_kv: false``) save nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +60,7 @@ class Diffusion(Schedule):
         """Decode all requests."""
         stream, profile = self._stream(job), self.profile(sim, job)
         for request in job.requests():
+            yield from job.arrived()
             state = Denoise(self.rules(), stream, request, job.limit)
             yield from self.decode(sim, job, state, profile)
             job.note("quality", round(1e6 * state.expected_wrong), job.limit)
@@ -69,8 +76,9 @@ class Diffusion(Schedule):
 
     def prefill(self, job: Job) -> Handle:
         """Pass over the prompt."""
-        projected = job.prompt if self.logits == "all" else 0
-        return job.emit_passes([Pass(TARGET, "prefill", job.prompt, projected=projected)])
+        rows = job.prompt - job.kept
+        projected = rows if self.logits == "all" else 0
+        return job.emit_passes([Pass(TARGET, "prefill", rows, job.kept, projected=projected)])
 
     def refresh(self, job: Job, projected: int) -> list[Handle]:
         """Pass over all rows of the request."""
