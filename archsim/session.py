@@ -151,6 +151,11 @@ def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
         acceptance=spec.acceptance,
     )
     check_models(schedule, resolved.data["schedule"]["name"], models)
+    if spec.prefill_rows and not schedule.causal:
+        raise InputError(
+            f"job.prefill_rows: schedule {resolved.data['schedule']['name']} prefills with attention over the whole "
+            "prompt, which cannot be cut into passes; leave it out"
+        )
     check_features(schedule, resolved.data["schedule"]["name"], stream)
     job = Job(spec, system, models, schedule, stream)
     return system, schedule, job
@@ -317,6 +322,7 @@ def _trace(
         name: {"ops_per_s": device.peak_ops_per_s(), "bytes_per_s": device.bandwidth_bytes_per_s()}
         for name, device in system.devices.items()
     }
+    manifest["footprint"] = job.footprint
     manifest["placements"] = {
         role: {"layers": job.planner.device(role, OpKind.MATMUL).name, **dataclasses.asdict(place)}
         for role, place in job.placements.items()

@@ -55,7 +55,13 @@ class JobSpec(BaseModel):
     kv_dtype : str or None
         Storage type of the target's KV cache; None is the model's own.
     kv_tier : str
-        Where the KV cache lives.
+        Where the target's KV cache lives: ``dram``, ``flash`` or ``split`` (:mod:`archsim.workload.footprint`).
+    kv_dram_tokens : int or None
+        Rows that DRAM holds at most under ``split``.
+    kv_block_tokens : int
+        Rows that move to flash at a time under ``split``. 256 is assumed (some 0.5 MB a layer at 8 KV heads of 128).
+    prefill_rows : int or None
+        Most rows of a prefill pass (512 in llama.cpp); None: the whole prompt in one. For causal models.
     mapping : str or None
         How buffers are kept in the NPU's address window (:mod:`archsim.workload.residency`); None is the schedule's.
     thermal : str or None
@@ -81,7 +87,10 @@ class JobSpec(BaseModel):
     turn_tokens: Tokens | None = None
     prefix_reuse: bool = True
     kv_dtype: Literal["FP32", "FP16", "BF16", "INT8", "Q8_0", "Q4_0"] | None = None
-    kv_tier: Literal["dram", "flash"] = "dram"
+    kv_tier: Literal["dram", "flash", "split"] = "dram"
+    kv_dram_tokens: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = None
+    kv_block_tokens: Annotated[int, Field(strict=True, ge=1, le=65_536)] = 256
+    prefill_rows: Tokens | None = None
     mapping: Text | None = None
     thermal: Text | None = None
 
@@ -105,6 +114,8 @@ class JobSpec(BaseModel):
             raise ValueError("the list of arrivals is empty")
         if self.prompts * self.turns > 100_000:
             raise ValueError(f"{self.prompts} prompts of {self.turns} turns; at most 100000 requests")
+        if (self.kv_dram_tokens is not None) != (self.kv_tier == "split"):
+            raise ValueError("kv_dram_tokens belongs to kv_tier: split, and split needs it")
         if self.turn_tokens is not None and self.turns == 1:
             raise ValueError("turn_tokens is for jobs of several turns")
         return self

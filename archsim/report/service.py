@@ -63,26 +63,25 @@ def service(trace: Trace, served: list[dict[str, Any]]) -> dict[str, float | Non
     )
 
 
-def by_turn(trace: Trace, served: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Medians by turn over the conversations of a run; empty where requests are no turns.
+def by_turn(trace: Trace, served: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """Medians by turn (``1`` is the first) over the conversations of a run; empty where requests are no turns.
 
     Returns
     -------
-    list of dict
-        ``turn`` (from 1), ``prompt_tokens`` (whole context), ``prefilled_tokens`` (of them, those that were not
-        cached), ``ttft_s``, ``latency_s``.
+    dict of dict
+        ``prompt_tokens`` (whole context), ``prefilled_tokens`` (of them, those that were not cached), ``ttft_s``,
+        ``latency_s``.
     """
     turns = trace.manifest["config"].get("job", {}).get("turns", 1)
-    found = []
+    found = {}
     for turn in range(turns if turns > 1 else 0):
         mine = [request for request in served if request["request"] % turns == turn]
-        entry: dict[str, Any] = {"turn": turn + 1}
         rows = {
             "prompt_tokens": [r["prompt_tokens"] for r in mine],
             "prefilled_tokens": [r["prompt_tokens"] - r["cached_tokens"] for r in mine],
             **{key: [r[key] for r in mine if r[key] is not None] for key in ("ttft_s", "latency_s")},
         }
-        found.append(entry | {key: float(np.median(values)) if values else None for key, values in rows.items()})
+        found[str(turn + 1)] = {key: float(np.median(values)) if values else None for key, values in rows.items()}
     return found
 
 

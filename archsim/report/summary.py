@@ -11,6 +11,7 @@ import numpy as np
 from archsim.report.area import area_mm2
 from archsim.report.background import background, background_rows, has_background
 from archsim.report.energy import energy
+from archsim.report.operands import operands
 from archsim.report.power import power
 from archsim.report.service import by_turn, service
 from archsim.report.traffic import traffic
@@ -29,9 +30,11 @@ def summarise(trace: Trace) -> dict[str, Any]:
     that overlap add up to more than the step. ``accepted_per_step`` counts the tokens committed per step, the target's
     own included. Peak power is that of a 1 ms bin (see :mod:`archsim.report.power`). What a run does not have is None.
 
-    Percentiles over all requests: ``itl_p50_s`` and so on (:mod:`archsim.report.service`, which defines inter-token
-    time). ``background`` holds the streams of the run (:func:`archsim.report.background.background`); ``bytes``,
-    ``phases``, ``energy_j`` and ``energy_per_token_j`` are without them, mean and peak power are the whole phone's.
+    ``bytes_per_step`` are operands by what they are (:mod:`archsim.report.operands`), ``footprint_bytes`` what the job
+    keeps in DRAM and flash. Percentiles over all requests: ``itl_p50_s`` and so on (:mod:`archsim.report.service`,
+    which defines inter-token time); ``turns`` by turn of a conversation. ``background`` holds the streams of the run
+    (:func:`archsim.report.background.background`); ``bytes``, ``phases``, ``energy_j`` and ``energy_per_token_j`` are
+    without them, mean and peak power are the whole phone's.
     """
     served = requests(trace)
     spent, watts = energy(trace), power(trace)
@@ -64,6 +67,8 @@ def summarise(trace: Trace) -> dict[str, Any]:
             "extrapolated_share": table_share(trace, TABLE_ACTIONS[1:]),
         },
         "bytes": traffic(trace, apart),
+        "bytes_per_step": operands(trace, steps),
+        "footprint_bytes": trace.manifest.get("footprint", {}),
         "background": streams,
         "stream_kind": trace.manifest["stream"]["kind"],
         "off_trace_nodes": trace.manifest["warnings"].get("off_trace_nodes", 0),

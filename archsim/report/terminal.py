@@ -133,9 +133,10 @@ def show_run(result: Any) -> None:
     summary = result.summary
     show_rows([{"what": label, "value": summary[key]} for key, label in _HEADLINE], title=result.title)
     show_rows([{"phase": k, "s per step": v} for k, v in summary["phases"].items()], title="\nBusy time per step")
+    show_rows([{"operands": k, "bytes per step": v} for k, v in summary["bytes_per_step"].items()], title="")
     show_rows([{"unit": k, "busy": f"{v:.1%}"} for k, v in summary["units"].items()], title="\nUnits")
     if summary["turns"]:
-        show_rows(summary["turns"], title="\nTurns of a conversation (medians)")
+        show_rows([{"turn": k, **v} for k, v in summary["turns"].items()], title="\nTurns of a conversation (medians)")
     if summary["background"]:
         from archsim.report.background import background_table
 

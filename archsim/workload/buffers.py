@@ -15,15 +15,29 @@ def pages(nbytes: int, page_bytes: int) -> int:
     return -(-nbytes // page_bytes) * page_bytes
 
 
-def layer_buffers(model: ModelSpec, place: Placement, kv_bytes: int, own_head: bool) -> dict[str, int]:
-    """Buffers that the passes of a model touch, one per layer, in order: name -> bytes."""
+def kv_buffers(kv_bytes: int, layers: int, window_bytes: int, largest_bytes: int, page_bytes: int) -> dict[str, int]:
+    """Buffers of a KV cache: one, or those of whole layers of at most `largest_bytes` where one window cannot hold it.
+
+    Raises
+    ------
+    InputError
+        When the keys and values of one layer are larger than a buffer may be.
+    """
+    if kv_bytes <= window_bytes:
+        return {"kv": kv_bytes}
+    each = pages(-(-kv_bytes // layers), page_bytes)
+    _, made = pack({f"kv{layer}": each for layer in range(layers)}, min(largest_bytes, window_bytes), "KV cache")
+    return {f"kv{i}": size for i, size in enumerate(made)}
+
+
+def layer_buffers(model: ModelSpec, place: Placement, kv: dict[str, int], own_head: bool) -> dict[str, int]:
+    """Buffers that the passes of a model touch, one per layer, then `kv`, in order: name -> bytes."""
     found = {f"layer{index}": model.layer_bytes for index in range(place.pinned)}
     if place.streams:
         found |= {f"ring{index}": model.layer_bytes for index in range(place.ring)}
     if own_head and place.head_in == "dram":
         found["head"] = model.head_bytes
-    found["kv"] = kv_bytes
-    return found
+    return found | kv
 
 
 def tensors(model: ModelSpec, place: Placement, own_head: bool, page_bytes: int) -> dict[str, int]:

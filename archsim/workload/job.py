@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from archsim import units
 from archsim.config import InputError, JobSpec
 from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.workload.blocks import chain, row_block
+from archsim.workload.footprint import check_memory, footprint, spilled_rows
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Pass, Placement, Planner
 from archsim.workload.requests import requests_of
@@ -83,8 +83,8 @@ class Job:
         chosen = schedule.residency() if spec.mapping is None else mapping(spec.mapping)
         self.runtime = Runtime(self.planner, kv_bytes, chosen, len(system.stores) + len(self.stores))
         self.stores += [*self.runtime.stores, *schedule.stores()]
-        self.footprint = self._footprint()
-        self._check_memory()
+        self.footprint = footprint(self)
+        check_memory(self)
         self._check_context(rows)
         self.sim: Sim | None = None
         self.request = -1
@@ -109,60 +109,14 @@ class Job:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
         return max(request.prompt + request.tokens for request in self._plan) + self.draft_len
 
-    def _longest_prompt(self) -> int:
+    def longest_prompt(self) -> int:
+        """Rows of the longest context before an output."""
         return max(request.prompt for request in self._plan)
 
     @property
     def open_loop(self) -> bool:
         """Whether requests arrive by themselves."""
         return self._plan[0].arrival_ps is not None
-
-    def _footprint(self) -> dict[str, dict[str, int]]:
-        """Bytes by store (``dram``, ``flash``) and by what they hold."""
-        dram: dict[str, int] = {}
-        flash: dict[str, int] = {}
-        rows = self.longest()
-        for role, place in self.placements.items():
-            if place.shares:
-                continue
-            model = self.models[role]
-            weights = model.total_bytes - (model.layers - place.pinned) * model.layer_bytes
-            if place.head_in == "flash":
-                weights -= model.head_bytes
-                dram[f"{role} projection buffer"] = model.head_bytes
-            dram[f"{role} weights"] = weights
-            if place.streams:
-                dram[f"{role} ring of {place.ring} layer buffers"] = place.ring * model.layer_bytes
-                flash[f"{role} weights"] = model.total_bytes
-            kept = rows
-            if role == "target" and self.spec.kv_tier == "flash":
-                kept = rows - self._longest_prompt()
-                flash[f"{role} KV of {self._longest_prompt()} prompt rows"] = (rows - kept) * model.kv_token_bytes
-                dram[f"{role} KV of one layer, read back"] = (rows - kept) * model.kv_row_bytes
-            dram[f"{role} KV of {kept} rows"] = kept * model.kv_token_bytes
-        weights_of = {role: dram[f"{role} weights"] for role, place in self.placements.items() if not place.shares}
-        for device in self.system.devices.values():
-            for role, size in device.second_copies(weights_of).items():
-                dram[f"{role} weights as {device.name} needs them"] = size
-        return {"dram": dram, "flash": flash}
-
-    def _check_memory(self) -> None:
-        for device, parts in self.footprint.items():
-            if not parts:
-                continue
-            store = next((store for store in self.system.stores if store.name == f"{device}.capacity"), None)
-            if store is None:
-                raise InputError(
-                    f"system {self.system.name!r} has no {device}, but the job keeps {next(iter(parts))} in it"
-                )
-            need = sum(parts.values())
-            if need > store.capacity:
-                listed = ", ".join(f"{what} {units.show(size, 'B')}" for what, size in parts.items())
-                raise InputError(
-                    f"the job needs {units.show(need, 'B')} of {device} and {self.system.name} has "
-                    f"{units.show(store.capacity, 'B')} ({listed}); lower job.tokens, job.dram_fraction or the ring, "
-                    "or choose a smaller model"
-                )
 
     def _check_context(self, rows: int) -> None:
         for role in self.placements:
@@ -228,7 +182,11 @@ class Job:
     @property
     def spilled(self) -> int:
         """KV rows of the target that live in flash."""
-        return self.prompt if self.spec.kv_tier == "flash" else 0
+        return self.spilled_at(self.cached)
+
+    def spilled_at(self, cached: int) -> int:
+        """Rows that live in flash of the first `cached` rows of the present request."""
+        return spilled_rows(self.spec, cached, self.prompt)
 
     def emit(self, role: str, phase: str, *, rows: int = 1, steps: int = 1, after: Any = None) -> Handle:
         """Emit the passes of :meth:`passes` for the current position, one after the other."""
@@ -307,8 +265,7 @@ class Job:
     def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
         """Passes of a role at the current position.
 
-        With ``job.kv_tier=flash`` the prompt's KV rows live in flash after prefill and every layer of the target reads
-        them back; the rows of the output stay in DRAM. Writing them to flash is not charged.
+        Every layer of the target reads the KV rows back that live in flash (:mod:`archsim.workload.footprint`).
 
         Parameters
         ----------
@@ -320,14 +277,37 @@ class Job:
             last draft).
         """
         if phase == "prefill":
-            rows = self.prompt - self.kept
-            return [Pass(role, "prefill", rows, self.kept, projected=1 if role == "target" else 0)]
+            return self.prefill(role)
         if phase == "draft":
             fresh = self._fresh_rows(role)
             first = Pass(role, "draft", fresh, self.cached - fresh + 1, projected=1)
             rest = [Pass(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)]
             return [first, *rest]
         return [Pass(role, phase, rows, self.cached, spilled=self.spilled if role == "target" else 0)]
+
+    def prefill(self, role: str, rows: int = 0) -> list[Pass]:
+        """Passes over the prompt, all but what is cached of earlier turns.
+
+        Parameters
+        ----------
+        role : str
+            The target's last pass projects one row.
+        rows : int
+            Most rows of a pass; 0: ``job.prefill_rows``, or all where that is not set.
+        """
+        size = rows or self.spec.prefill_rows or self.prompt
+        target = role == "target"
+        return [
+            Pass(
+                role,
+                "prefill",
+                min(size, self.prompt - begin),
+                begin,
+                projected=int(target and begin + size >= self.prompt),
+                spilled=self.spilled_at(begin) if target else 0,
+            )
+            for begin in range(self.kept, self.prompt, size)
+        ]
 
     def copy_kv(self, role: str, rows: int, *, after: Any = None) -> Handle:
         """Emit the copy of `rows` tokens' keys and values of all layers into the cache, in the layout it has there."""

@@ -12,7 +12,7 @@ from archsim.device import OpKind
 from archsim.engine.sim import Block
 from archsim.units import show
 from archsim.workload.blocks import patch, row_block
-from archsim.workload.buffers import layer_buffers, pack, pages, tensors
+from archsim.workload.buffers import kv_buffers, layer_buffers, pack, pages, tensors
 from archsim.workload.hostrows import RAISES, HostRows, lower_map
 from archsim.workload.plan import Pass, Planned, Planner
 from archsim.workload.residency import DropAll, FirstTouch
@@ -147,7 +147,13 @@ class FirstTouchKeeper(_Mapped):
             for name, size in layer_buffers(
                 ground.planner.models[role],
                 ground.planner.placements[role],
-                ground.kv_bytes[role],
+                kv_buffers(
+                    ground.kv_bytes[role],
+                    ground.planner.models[role].layers,
+                    ground.device.spec.window_bytes,
+                    ground.device.spec.max_buffer_bytes,
+                    ground.page,
+                ),
                 ground.own_head(role),
             ).items()
         }

@@ -121,7 +121,7 @@ class ResidentKeeper(_Swapping):
         self.slot_bytes = 0
         self.swapped: dict[tuple[str, str], int] = {}
         weights = self._weights()
-        fixed = sum(size for _, size in self._fixed())
+        fixed = sum(size for _, size in (*self._scratch(), *self._kv()))
         limit = self._windows(1).total_bytes
         #: Bytes that do not fit beside the staging slots; not positive when everything fits without any.
         self.excess_bytes = sum(weights.values()) + fixed - limit
@@ -146,28 +146,38 @@ class ResidentKeeper(_Swapping):
             found |= {(role, name): size for name, size in self.ground.tensors(role).items()}
         return found
 
-    def _fixed(self) -> list[tuple[str, int]]:
-        """What is resident in any case: scratch, in pieces that a buffer holds, and KV buffers."""
-        roles = self.ground.roles
-        kv = [(f"{role} {name}", size) for role in roles for name, size in self.ground.kv_layers(role).items()]
+    def _scratch(self) -> list[tuple[str, int]]:
+        """Scratch, in pieces that a buffer holds."""
         largest, scratch = self.ground.device.spec.max_buffer_bytes, pages(self.how.scratch_bytes, self.ground.page)
-        pieces = [min(largest, scratch - at) for at in range(0, scratch, largest)]
-        return [*((f"scratch{i}", size) for i, size in enumerate(pieces)), *kv]
+        return [(f"scratch{i}", min(largest, scratch - at)) for i, at in enumerate(range(0, scratch, largest))]
+
+    def _kv(self) -> list[tuple[tuple[str, str], int]]:
+        """KV buffers by layer."""
+        roles = self.ground.roles
+        return [((role, name), size) for role in roles for name, size in self.ground.kv_layers(role).items()]
 
     def _windows(self, buffers: int) -> Any:
         sessions = self.ground.sessions(self.how.sessions)
         return self.ground.device.address_windows(sessions, buffers, slots=buffers)
 
     def _swap(self, weights: dict[tuple[str, str], int], excess_bytes: int) -> None:
-        """Choose what is swapped; the slots hold the largest of it."""
+        """Choose what is swapped; the slots hold the largest of it.
+
+        Matrices, and where all of them are not enough also the keys and values of whole layers, which then take a slot
+        from the write of a layer's new rows to the end of its attention.
+        """
         matrices = [(key, size) for key, size in weights.items() if self._is_matrix(key)]
-        self.slot_bytes = max(size for _, size in matrices)
-        self.excess_bytes = excess_bytes + self.how.slots * self.slot_bytes
-        names = swapped(matrices, self.excess_bytes, self.how.spread)
-        self.swapped = {key: weights[key] for key in names}
-        if sum(self.swapped.values()) < self.excess_bytes:
-            role, name = matrices[0][0]
-            raise self.ground.too_large(role, f"set without matrices ({name} and on)", sum(weights.values()))
+        sizes = dict(matrices)
+        for candidates in (matrices, [*matrices, *self._kv()]):
+            sizes = dict(candidates)
+            self.slot_bytes = max(sizes.values())
+            self.excess_bytes = excess_bytes + self.how.slots * self.slot_bytes
+            names = swapped(candidates, self.excess_bytes, self.how.spread)
+            self.swapped = {key: sizes[key] for key in names}
+            if sum(self.swapped.values()) >= self.excess_bytes:
+                return
+        role, name = matrices[0][0]
+        raise self.ground.too_large(role, f"set without matrices ({name} and on) and KV", sum(weights.values()))
 
     def _is_matrix(self, key: tuple[str, str]) -> bool:
         role, name = key
@@ -187,7 +197,8 @@ class ResidentKeeper(_Swapping):
             f"{role} {name}": size for (role, name), size in weights.items() if (role, name) not in self.swapped
         }
         parts = {f"slot{i}": self.slot_bytes for i in range(self.how.slots if self.swapped else 0)}
-        parts |= dict(self._fixed()) | resident
+        kv = {f"{role} {name}": size for (role, name), size in self._kv() if (role, name) not in self.swapped}
+        parts |= dict(self._scratch()) | kv | resident
         _, made = pack(parts, min(ground.device.spec.max_buffer_bytes, ground.device.window_bytes), "resident set")
         done = self._windows(len(made)).touch(np.stack([np.arange(len(made)), np.array(made)], axis=1).astype(np.int64))
         if done.failed >= 0:
@@ -206,15 +217,22 @@ class ResidentKeeper(_Swapping):
         """One row of the host per operator, in a chain; swapped matrices take a staging slot."""
         rows = HostRows(plan.block, self.ground.planner.ops, self.ground.device, asked.role)
         previous = -1
+        places = {name: i for i, name in enumerate(plan.names)}
         for i in self.ground.operators(plan):
             first, last = (int(row) for row in plan.spans[i])
-            size = self.swapped.get((asked.role, plan.names[i]), 0)
+            layer, _, own = plan.names[i].partition(".")
+            key = (asked.role, plan.names[i])
+            until = last
+            if own == "attn.kv_write":
+                key = (asked.role, layer.replace("layer", "kv"))
+                until = int(plan.spans[places[f"{layer}.attn.attention"], 1])
+            size = self.swapped.get(key, 0)
             host = rows.add("prepare", 1, size)
             if previous >= 0:
                 rows.order(previous, host)
             rows.order(host, first)
             if size:
-                rows.change(host, self._slot_store, start=1, heir=last)
-                rows.change(last, self._slot_store, end=-1)
+                rows.change(host, self._slot_store, start=1, heir=until)
+                rows.change(until, self._slot_store, end=-1)
             previous = host if self.how.overlap else last
         return rows.build(), None

@@ -25,7 +25,7 @@ KEYS = [
     "ttft_p50_s", "ttft_p99_s", "queue_p50_s", "queue_p99_s", "turns", "decode_tokens_per_s",
     "energy_j", "energy_per_token_j",
     "mean_power_w", "peak_power_w", "area_mm2", "steps", "accepted_per_step", "phases", "units",
-    "kernel_table", "bytes", "background", "stream_kind", "off_trace_nodes",
+    "kernel_table", "bytes", "bytes_per_step", "footprint_bytes", "background", "stream_kind", "off_trace_nodes",
 ]  # fmt: skip
 PJ = 1e-12
 

@@ -153,6 +153,7 @@ def test_with_reuse_the_prefill_of_a_turn_is_linear_in_its_new_tokens():
 
 def test_time_to_first_token_by_turn():
     reused, again = (simulated(turns=3, prefix_reuse=on, prompt_tokens=200).summary["turns"] for on in (True, False))
+    reused, again = list(reused.values()), list(again.values())
     assert [entry["prompt_tokens"] for entry in reused] == [200, 406, 612]
     assert [entry["prefilled_tokens"] for entry in reused] == [200, 201, 201]
     assert [entry["prefilled_tokens"] for entry in again] == [200, 406, 612]

@@ -7,7 +7,7 @@ in thousandths so that fractions stay integers.
 MATMUL, PROJECTION
     per block of 32 weights: unpack (once, by weight type) + m rows of multiply-accumulate.
 ATTENTION
-    its MACs at the FP16 rate plus a softmax cost per (query, key, head).
+    its MACs at the FP16 rate plus a softmax cost per (query, key, head), and unpacking of quantised keys and values.
 NORM, ROPE, ELEMENTWISE, SAMPLE
     a cost per element; EMBED pays a DRAM latency per row; KV_WRITE, COPY are bytes; CONTROL is instructions.
     Logits that another device wrote are read past the caches.
@@ -99,7 +99,10 @@ def job_cycles(ops, i, c, unpack, float_macs):
         return matmul_cycles(ops.m[i], ops.k[i], ops.n[i], unpack[ops.wdtype[i]], mac)
     if kind == ATTENTION:
         pairs = ops.macs[i] // (2 * ops.head_dim[i])  # (query, key) pairs, summed over heads
-        return -(-(ops.macs[i] * c.attention_mac + pairs * c.softmax) // 1000)
+        blocks = 0  # of 32 quantised keys or values, unpacked once for all queries
+        if float_macs[ops.kvdtype[i]] == 0:
+            blocks = -(-2 * ops.kv_heads[i] * ops.head_dim[i] * (ops.kv[i] + ops.m[i]) // 32)
+        return -(-(ops.macs[i] * c.attention_mac + pairs * c.softmax + blocks * unpack[ops.kvdtype[i]]) // 1000)
     if kind == NORM:
         return -(-elements * c.norm // 1000)
     if kind == ROPE:

@@ -165,9 +165,9 @@ def plan_table(ops, i, c, entry, draft, times, counts):
 
 
 @njit(cache=True)
-def plan_attention(ops, i, c, policy, resident, draft, times, counts):
+def plan_attention(ops, i, c, policy, factor, resident, draft, times, counts):
     """Attention: keys and values by DMA beside the walk; the mask, and inputs and outputs, before it."""
-    busy, draft[VECTOR], streams, mask = attention_work(ops, i, c, policy, counts)
+    busy, draft[VECTOR], streams, mask = attention_work(ops, i, c, policy, factor, counts)
     if streams == 0:
         return NO_ROOM
     draft[STREAMED] = streams * ops.kv_bytes[i]
@@ -210,7 +210,7 @@ def plan_one(ops, i, c, factor, floats, graph_rows, entry, draft, times, counts)
     kind, policy = ops.kind[i], policy_of(ops, i, c)
     resident = policy == STATIC_GRAPH and ops.in_bytes[i] + ops.out_bytes[i] <= c.vtcm_bytes
     if kind == ATTENTION:
-        return plan_attention(ops, i, c, policy, resident, draft, times, counts)
+        return plan_attention(ops, i, c, policy, 0 if floats else factor, resident, draft, times, counts)
     if kind != MATMUL and kind != PROJECTION:
         return plan_light(ops, i, c, policy, resident, draft, times)
     if policy == STATIC_GRAPH:
@@ -305,7 +305,7 @@ def plan_npu(ops, c, unpack_factor, float_weights, graph_rows, table):
     rows = 0
     for i in range(n):
         draft[:] = 0
-        dtype = ops.wdtype[i]
+        dtype = ops.kvdtype[i] if ops.kind[i] == ATTENTION else ops.wdtype[i]
         entry, factor = table[i], unpack_factor[dtype]
         why = plan_one(ops, i, c, factor, float_weights[dtype], graph_rows, entry, draft, times, counts)
         if why != FITS:

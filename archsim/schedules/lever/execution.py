@@ -60,11 +60,7 @@ def tree_pass(
 
 def emit_prefill(job: Job, rows: int, after: Handle | None = None) -> Handle:
     """Emit the target's prefill in passes of at most `rows` prompt rows, each of which streams the weights (0: one)."""
-    size = rows or job.prompt
-    parts = [(begin, min(size, job.prompt - begin)) for begin in range(job.kept, job.prompt, size)]
-    last = parts[-1][0]
-    passes = [Pass("target", "prefill", m, begin, projected=int(begin == last)) for begin, m in parts]
-    return job.emit_passes(passes, after=after)
+    return job.emit_passes(job.prefill("target", rows), after=after)
 
 
 def emit_cold_start(job: Job) -> Handle:

@@ -78,7 +78,8 @@ class Diffusion(Schedule):
         """Pass over the prompt."""
         rows = job.prompt - job.kept
         projected = rows if self.logits == "all" else 0
-        return job.emit_passes([Pass(TARGET, "prefill", rows, job.kept, projected=projected)])
+        spilled = job.spilled_at(job.kept)
+        return job.emit_passes([Pass(TARGET, "prefill", rows, job.kept, projected=projected, spilled=spilled)])
 
     def refresh(self, job: Job, projected: int) -> list[Handle]:
         """Pass over all rows of the request."""
@@ -114,7 +115,7 @@ class Diffusion(Schedule):
 
     def _dense(self, job: Job, rows: int, first: int, projected: int, label: str) -> list[Handle]:
         kv = job.prompt + first
-        spilled = job.prompt if job.spec.kv_tier == "flash" else 0
+        spilled = job.spilled_at(kv)
         step = job.emit_passes([Pass(TARGET, "denoise", rows, kv, projected=0, spilled=spilled)], label=label)
         if not projected:
             return [step]

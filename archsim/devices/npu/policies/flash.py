@@ -14,7 +14,7 @@ from __future__ import annotations
 from numba import njit
 
 from archsim.devices.npu.hmx import MILLI, products_milli, tiles
-from archsim.devices.npu.hvx import vector_attention
+from archsim.devices.npu.hvx import vector_attention, weight_vectors
 from archsim.devices.npu.numbers import (
     GGML_HMX,
     HMX_FP16,
@@ -50,8 +50,15 @@ def flash_blocks(ops, i, c):
 
 
 @njit(cache=True)
-def attention_work(ops, i, c, policy, counts):
-    """Attention of operator i.
+def kv_unpack(ops, i, c, policy, factor):
+    """Context cycles (thousandths) to make FP16 of the quantised keys and values of operator i, once."""
+    per_vector = c.graph_unpack if policy == STATIC_GRAPH else c.unpack
+    return weight_vectors(ops.head_dim[i], 2 * ops.kv_heads[i] * (ops.kv[i] + ops.m[i])) * per_vector * factor // 1000
+
+
+@njit(cache=True)
+def attention_work(ops, i, c, policy, factor, counts):
+    """Attention of operator i; `factor` is the cost of unpacking its keys and values (thousandths of Q4_0, 0: floats).
 
     Returns
     -------
@@ -64,7 +71,7 @@ def attention_work(ops, i, c, policy, counts):
         counts[i, HVX_FP16] = ops.macs[i]
         counts[i, VTCM_READ] = ops.kv_bytes[i] + 2 * pairs
         counts[i, VTCM_WRITE] = ops.kv_bytes[i] + 2 * pairs
-        vector = vector_attention(ops.macs[i], pairs, c.fp16_mac, c.softmax)
+        vector = vector_attention(ops.macs[i], pairs, c.fp16_mac, c.softmax) + kv_unpack(ops, i, c, policy, factor)
         return context_fs(c, vector), vector, 1, 0
     keys = ops.kv[i] + ops.m[i]
     row_tiles, key_tiles = tiles(ops.m[i], c.tile_rows), tiles(keys, c.tile_columns)
@@ -76,11 +83,11 @@ def attention_work(ops, i, c, policy, counts):
     counts[i, VTCM_WRITE] = 2 * scores + ops.kv_bytes[i]
     milli = products_milli(ops.heads[i] * row_tiles, key_tiles, 1, c.hmx_units, 2 * depth_tiles * c.tile_fp16 * MILLI)
     matrix = milli_fs(milli, c.hmx_khz) + c.wake_ps * MILLI
-    vector = vector_attention(0, scores, c.fp16_mac, c.softmax)
+    blocks = 1 if policy == STATIC_GRAPH else flash_blocks(ops, i, c)
+    vector = vector_attention(0, scores, c.fp16_mac, c.softmax) + blocks * kv_unpack(ops, i, c, policy, factor)
     softmax = context_fs(c, vector)
     if policy == STATIC_GRAPH:
         return matrix + softmax, vector, 1, 0
-    blocks = flash_blocks(ops, i, c)
     mask = 2 * ops.heads[i] * ops.m[i] * keys
     if -(-keys // KEYS_PER_BLOCK) < PIPELINED_BLOCKS:
         return matrix + softmax, vector, blocks, mask
