@@ -1,7 +1,7 @@
 """archsim: a cycle-approximate simulator of language-model inference on phones.
 
 Public names are loaded on first use, so that ``import archsim`` stays light:
-``load``, ``run``, ``replay``, ``report``, ``compare``, ``uncertainty``, ``System``, ``Trace``.
+``load``, ``run``, ``replay``, ``report``, ``explain``, ``sweep``, ``uncertainty``, ``compare``, ``calibrate``, ...
 """
 
 from __future__ import annotations
@@ -22,28 +22,36 @@ __version__ = "0.2.0"
 if TYPE_CHECKING:
     from archsim.asking import diff, explain
     from archsim.config import InputError, Resolved
+    from archsim.measurements.calibration import Calibration, calibrate
+    from archsim.measurements.residuals import Comparison, compare
     from archsim.report.answers import Difference, Explanation, Replay, Report
     from archsim.report.invariants import Checks, check_trace
     from archsim.session import Result, load, replay, report, run
     from archsim.sweep.runner import SweepResult, sweep
     from archsim.sweep.search import search
+    from archsim.sweep.uncertainty import uncertainty
     from archsim.system import System
     from archsim.trace import Trace
 
 _MODULES = {
     "archsim.asking": ("diff", "explain"),
     "archsim.config": ("InputError", "Resolved"),
+    "archsim.measurements.calibration": ("Calibration", "calibrate"),
+    "archsim.measurements.residuals": ("Comparison", "compare"),
     "archsim.report.answers": ("Difference", "Explanation", "Replay", "Report"),
     "archsim.report.invariants": ("Checks", "check_trace"),
     "archsim.session": ("Result", "load", "replay", "report", "run"),
     "archsim.sweep.runner": ("SweepResult", "sweep"),
     "archsim.sweep.search": ("search",),
+    "archsim.sweep.uncertainty": ("uncertainty",),
     "archsim.system": ("System",),
     "archsim.trace": ("Trace",),
 }
 _PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
+    "Calibration",
     "Checks",
+    "Comparison",
     "Difference",
     "Explanation",
     "InputError",
@@ -55,7 +63,9 @@ __all__ = [
     "System",
     "Trace",
     "__version__",
+    "calibrate",
     "check_trace",
+    "compare",
     "diff",
     "explain",
     "load",
@@ -65,6 +75,7 @@ __all__ = [
     "search",
     "source_digest",
     "sweep",
+    "uncertainty",
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path, text
+from archsim.options import path, text, whole
 
 FILE = typer.Argument(
     parser=path, metavar="FILE", help="llama-bench JSON, fio JSON, a ggml-hexagon profile, or a table (CSV)."
@@ -63,6 +63,68 @@ def compare(
         terminal.show_rows([{key: row[key] for key in keys} for row in skipped], title="Not simulated")
 
 
+def calibrate(
+    file: Annotated[Path, FILE],
+    system: Annotated[str, SYSTEM],
+    fit: Annotated[
+        list[str],
+        typer.Option(
+            parser=text, metavar="PATH[,PATH]", help="Numbers to fit, system.<device>.<field>; no others move."
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", parser=path, metavar="SYSTEM.yaml", help="Write a system file.")
+    ] = None,
+    ranges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--range", parser=text, metavar="PATH=LOW..HIGH", help="Range of a number, instead of its file's."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Relative tolerance of rows that have none of their own, for the intervals.")
+    ] = 0.05,
+    hold_out: Annotated[
+        float | None,
+        typer.Option("--hold-out", metavar="SHARE", help="Share of the rows that the fit is not given; 0.25."),
+    ] = None,
+    seed: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the rows held out.")] = 0,
+    style: Annotated[str | None, FORMAT] = None,
+    target: Annotated[str | None, TARGET] = None,
+    sets: Annotated[list[str] | None, SETS] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of -o.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Fit numbers of a system to measurements, inside their ranges, and say how well the rows tell them."""
+    from archsim.measurements.calibration import calibrate as calibrate_file
+    from archsim.report import terminal
+
+    if seed < 0:
+        from archsim.config import InputError
+
+        raise InputError(f"--seed {seed}: it must be 0 or more")
+    paths = [part.strip() for entry in fit for part in entry.split(",") if part.strip()]
+    options = {"sets": sets or (), "ranges": ranges or (), "tolerance": tolerance, "hold_out": hold_out, "seed": seed}
+    options |= {"style": style or "", "target": target or "", "force": force}
+    found = calibrate_file(file, system, paths, output=output, **options, progress=terminal.progress())
+    document = found.document()
+    if as_json:
+        print_json(document)
+        return
+    keys = ("path", "unit", "start", "value", "interval_low", "interval_high", "low", "high", "status")
+    rows = [{**{key: row[key] for key in keys}, "with": ", ".join(row["partners"])} for row in document["parameters"]]
+    terminal.show_rows(rows, title=f"{file} ({found.format}) on {found.system}: fitted, with the interval in tolerance")
+    keys = ("place", "label", "held_out", "measured", "unit", "start_ratio", "fitted_ratio")
+    terminal.show_rows([{key: row[key] for key in keys} for row in document["rows"]], title="Simulated over measured")
+    named = (("given", document["given"]), ("held out", document["held_out"]))
+    spreads = [{"what": name, **spread} for name, spread in named if spread]
+    terminal.show_rows(spreads, title="Mean distance of the ratios from 1, and the worst ratio")
+    if document["skipped"]:
+        terminal.show_rows(document["skipped"], title="Not simulated")
+    if found.overlay:
+        terminal.show_rows([{"file": found.overlay, "use": f"archsim run ... --system {found.overlay}"}])
+
+
 def _show_rows(rows: list[dict[str, Any]], title: str) -> None:
     from archsim.report import terminal
 
@@ -81,3 +143,4 @@ def _show_groups(groups: list[dict[str, Any]]) -> None:
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(compare)
+    app.command()(calibrate)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from archsim import registry
-from archsim.config import Resolved, Row, load_config
+from archsim.config import Override, Resolved, Row, load_config
 from archsim.device import Device, Pool, Rows
 from archsim.system import System, mix_masks, pool_fixed
 from archsim.units import COEF_BITS, InputError, from_numbers
@@ -31,12 +31,15 @@ class Machine:
         Devices as moved.
     moved : Mapping of str to float or int
         New values by dotted path ``system.<device>.<field>``.
+    ranges : Mapping of str to (float, float)
+        Ranges by path, as the files state them.
     """
 
     resolved: Resolved
     system: System
     devices: Mapping[str, Device]
     moved: Mapping[str, Any]
+    ranges: Mapping[str, tuple[float, float]]
 
     @classmethod
     def load(cls, system: str, sets: Sequence[Any] = ()) -> Machine:
@@ -49,7 +52,9 @@ class Machine:
         """
         resolved = load_config("system", system, tuple(sets))
         built = System.from_data(resolved.data, resolved.sources)
-        return cls(resolved, built, built.devices, {})
+        swaps = [one for one in sets if len(_path(one).split(".")) == 2]
+        rows = load_config("system", system, tuple(swaps)).rows  # an override has no range of its own
+        return cls(resolved, built, built.devices, {}, {row.path: row.range for row in rows if row.range is not None})
 
     @cached_property
     def numbers(self) -> dict[str, Row]:
@@ -112,8 +117,10 @@ class Machine:
     @cached_property
     def pools(self) -> dict[int, Pool]:
         """Pools by id, as moved."""
-        found = {pool.name: pool for device in self.devices.values() for pool in device.pools()}
-        return {self.system.binding.pool(name): pool for name, pool in found.items()}
+        found = dict(enumerate(self.system.pools))
+        for name in {path.split(".")[1] for path in self.moved}:
+            found |= {self.system.binding.pool(pool.name): pool for pool in self.devices[name].pools()}
+        return found
 
     @cached_property
     def _capacities(self) -> dict[int, tuple[int, dict[int, int]]]:
@@ -128,3 +135,8 @@ class Machine:
                 capacity = mixes.get(1 << int(rows.stream[i]), capacity)
                 rate[i] = min(rate[i], (capacity << COEF_BITS) // int(rows.coef[i, slot]))
         return rows.lead + np.ceil(rows.work / rate)
+
+
+def _path(override: Any) -> str:
+    """Dotted path of an override."""
+    return override.path if isinstance(override, Override) else str(override).partition("=")[0].strip()
