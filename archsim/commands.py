@@ -20,6 +20,7 @@ from archsim.measurement_commands import register as register_measurements
 from archsim.new_commands import register as register_new
 from archsim.options import path, whole
 from archsim.plot_commands import register as register_plot
+from archsim.record_commands import register as register_record
 from archsim.reproduce_commands import register as register_reproduce
 from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
@@ -43,6 +44,7 @@ register_reproduce(app)
 register_new(app)
 register_measurements(app)
 register_check(app)
+register_record(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Sets = Annotated[

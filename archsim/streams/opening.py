@@ -41,6 +41,8 @@ MAX_LENGTH = 1 << 24
 _SHAPE = tuple(field.name for field in fields(Shape))
 _JOB = ("target", "prompt_tokens", "tokens")
 _FORMS = "recorded:<name>[:<variant>], synthetic:<target>[+<draft>]:<task>, or the path of a .npz or .jsonl recording"
+MANIFEST = "manifest.json"
+_FACTS = ("sha256", "format", "model", "source", "licence", "default", "prompts")  # of a recording's own manifest
 _KEPT = 8  # parsed recordings kept in memory
 
 _parsed: dict[tuple[str, str, str], Any] = {}
@@ -162,7 +164,7 @@ def packed_traces() -> Path:
 @cache
 def manifest() -> Mapping[str, Mapping[str, Any]]:
     """Facts about the shipped recordings by file name: format, model, checksum, licence, variants."""
-    path = packed_traces() / "manifest.json"
+    path = packed_traces() / MANIFEST
     try:
         return json.loads(read_bytes(path).decode("utf-8"))["files"]
     except (ValueError, KeyError, TypeError) as error:
@@ -185,7 +187,8 @@ def _shipped(text: str) -> _Found:
         for suffix in SUFFIXES:
             path = folder / "traces" / (stem + suffix)
             if path.is_file():
-                return _Found(path, read_bytes(path), f"recorded:{stem}", variant, {})
+                data = read_bytes(path)
+                return _Found(path, data, f"recorded:{stem}", variant, _facts_beside(path, data))
     for name, facts in manifest().items():
         if Path(name).stem == stem and facts["format"] != "prompts":
             return _Found(packed_traces() / name, _verified(name), f"recorded:{stem}", variant, facts)
@@ -209,7 +212,27 @@ def _stranger(text: str) -> _Found:
     if not text.isprintable():
         raise InputError(f"cannot read stream {quote(text)}; a path has printable characters only")
     path = Path(name)
-    return _Found(path, read_bytes(path), f"recorded:{path.stem}", variant, {})
+    data = read_bytes(path)
+    return _Found(path, data, f"recorded:{path.stem}", variant, _facts_beside(path, data))
+
+
+def _facts_beside(path: Path, data: bytes) -> Mapping[str, Any]:
+    """What a ``manifest.json`` beside a recording says of it, as ``archsim record`` writes it; empty without one."""
+    beside = path.parent / MANIFEST
+    if not beside.is_file():
+        return {}
+    try:
+        facts = json.loads(read_bytes(beside))["files"].get(path.name, {})
+        facts = {key: facts[key] for key in _FACTS if isinstance(facts.get(key), str)}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}  # another tool's manifest
+    if facts.get("sha256", "") != sha256_hex(data):
+        if "sha256" not in facts:
+            return {}
+        raise InputError(
+            f"{path}: its checksum is not the one in {MANIFEST} beside it; restore it, or remove the entry"
+        )
+    return facts
 
 
 def _recorded(found: _Found, seed: int, given: dict[str, Any]) -> DecisionStream:
@@ -254,10 +277,13 @@ def _prompts(found: _Found) -> Mapping[str, int] | int | None:
     """Prompt lengths: the manifest's single number, or those of the prompts file beside the recording."""
     if "prompt_tokens" in found.facts:
         return found.facts["prompt_tokens"]
-    path = found.path.parent / PROMPTS
+    name = str(found.facts.get("prompts", PROMPTS))
+    if Path(name).name != name:
+        raise InputError(f"{found.path}: its manifest names the prompts {quote(name)}; a file beside it is needed")
+    path = found.path.parent / name
     if not path.is_file():
         return None
-    data = _verified(PROMPTS) if found.facts else read_bytes(path)
+    data = _verified(name) if found.path.parent == packed_traces() else read_bytes(path)
     return _cached(found._replace(path=path, data=data), "prompts", lambda: load_prompts(read_jsonl(path, data)))
 
 

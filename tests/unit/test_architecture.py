@@ -56,6 +56,7 @@ ALLOWED = {
     "background": {"device", "devices", "system", "units", "registry", "streams", "engine", "workload"},
     "datafiles": {"devices", "units", "config"},
     "recording": {"config", "engine", "trace"},
+    "recorder": {"config", "streams", "workload"},
     "npu_trace": {"device", "devices", "system", "units", "config", "report", "registry"},
 }
 #: Imports that exist for type checkers only.
