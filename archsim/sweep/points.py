@@ -98,7 +98,7 @@ def axis_values(path: str, axis: Sequence[Value] | Span) -> list[Value]:
     Raises
     ------
     InputError
-        For a span without steps, or values that are not all different.
+        For a span without steps.
     """
     if isinstance(axis, Span):
         if axis.steps is None:
@@ -107,11 +107,17 @@ def axis_values(path: str, axis: Sequence[Value] | Span) -> list[Value]:
         values = [between.at(i / (axis.steps - 1)) for i in range(axis.steps)]
     else:
         values = list(axis)
-    keys = [(type(value).__name__, value) for value in values]
-    if len(set(keys)) < len(keys):
-        twice = next(value for i, value in enumerate(values) if keys[i] in keys[:i])
-        raise InputError(f"axes.{path}: the value {twice} comes twice; lower steps or take one out")
     return values
+
+
+def _check_different(group: Sequence[str], values: Mapping[str, Sequence[Value]]) -> None:
+    """Refuse an axis, or a group of axes that move together, that would give one point twice."""
+    rows = list(zip(*(values[path] for path in group)))
+    keys = [tuple((type(value).__name__, value) for value in row) for row in rows]
+    if len(set(keys)) < len(keys):
+        twice = next(row for i, row in enumerate(rows) if keys[i] in keys[:i])
+        what = f"the value {twice[0]} comes" if len(group) == 1 else f"the values {', '.join(map(str, twice))} come"
+        raise InputError(f"axes.{' and '.join(group)}: {what} twice; lower steps or take one out")
 
 
 def points(spec: SweepSpec) -> list[dict[str, Value]]:
@@ -157,6 +163,7 @@ def _grid(spec: SweepSpec) -> Iterator[dict[str, Value]]:
         if len(set(lengths.values())) > 1:
             sizes = ", ".join(f"{p} has {n}" for p, n in lengths.items())
             raise InputError(f"zip: axes that move together need equally many values; {sizes}")
+        _check_different(group, values)
         columns.append([dict(zip(group, row)) for row in zip(*(values[p] for p in group))])
     for parts in itertools.product(*columns):
         merged = {key: value for part in parts for key, value in part.items()}

@@ -55,6 +55,10 @@ def test_hypercube_hits_every_slice_once_and_is_the_same_each_time():
 BAD = [
     ({"axes": {"a": [1, 2], "b": [1]}, "zip": [["a", "b"]]}, "zip: axes that move together need equally many values; a has 2, b has 1"),
     ({"axes": {"a": [1, 2, 1]}}, "axes.a: the value 1 comes twice; lower steps or take one out"),
+    (
+        {"axes": {"a": [1, 1, 2], "b": [3, 3, 4]}, "zip": [["a", "b"]]},
+        "axes.a and b: the values 1, 3 come twice; lower steps or take one out",
+    ),
     ({"axes": {"a": {"low": 1, "high": 3, "steps": 5}}}, "axes.a: the value 2 comes twice; lower steps or take one out"),
     ({"axes": {"a": {"low": 3, "high": 1, "steps": 2}}}, "axes.a: low 3 is not below high 1"),
     ({"axes": {"a": {"low": 0, "high": 1, "steps": 2, "log": True}}}, "axes.a: a logarithmic span needs a low above zero, not 0"),
