@@ -130,6 +130,11 @@ def show_thing(kind: str, name: str, sets: Iterable[str] = ()) -> dict[str, Any]
     resolved = load_config(single, name, sets)
     values = _values(describe(resolved))
     document: dict[str, Any] = {"kind": single, "name": resolved.name, "values": values}
+    if single == "system":
+        from archsim.report.machine import drawing
+
+        parts = {name: entry["part"] for name, entry in resolved.data["devices"].items()}
+        document["drawing"] = drawing(System.from_data(resolved.data), parts)
     if single == "model":
         from archsim.workload.model import ModelSpec, summary
 
@@ -137,6 +142,24 @@ def show_thing(kind: str, name: str, sets: Iterable[str] = ()) -> dict[str, Any]
         document["summary"] = sizes
         document["tables"] = {"Sizes": _flat_rows(sizes)}
     return document
+
+
+def show_figure(document: dict[str, Any], file: str | Path) -> Path:
+    """Draw the machine of a document of :func:`show_thing` into a file.
+
+    Raises
+    ------
+    InputError
+        When it is about something else, or the file cannot be written.
+    """
+    from archsim.config.regular import check_output
+    from archsim.report.machine import machine_figure
+    from archsim.report.style import check_ending, save
+
+    if "drawing" not in document:
+        raise InputError(f"--figure draws a system; a {document['kind'].replace('_', ' ')} has no drawing")
+    check_ending(check_output(file))
+    return save(machine_figure(document["drawing"]), file)
 
 
 def _values(rows: Iterable[Row]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from archsim.options import path, whole
 from archsim.plot_commands import register as register_plot
 from archsim.record_commands import register as register_record
 from archsim.reproduce_commands import register as register_reproduce
+from archsim.schema_commands import register as register_schema
 from archsim.sweep_commands import register as register_sweeps
 from archsim.trace_commands import app as trace_app
 from archsim.uncertainty_commands import DrawsSeed, Samples, Workers, bands_of, check_options
@@ -45,6 +46,7 @@ register_new(app)
 register_measurements(app)
 register_check(app)
 register_record(app)
+register_schema(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Sets = Annotated[
@@ -257,13 +259,18 @@ def show(
     kind: Annotated[str, typer.Argument(help="system | part | model | run | schedule | standard | flash_device | ...")],
     name: Annotated[str, typer.Argument(help="Its name, or a file.")],
     sources: Annotated[bool, typer.Option("--sources", help="Print where each number comes from.")] = False,
+    figure: Annotated[
+        Path | None, typer.Option(parser=path, metavar="FILE", help="Draw the machine (.svg, .pdf or .png).")
+    ] = None,
     sets: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Show one thing: its values, units and, with --sources, where each comes from."""
-    from archsim.catalogue import show_thing
+    """Show one thing: a machine's drawing, and values, units and, with --sources, where each comes from."""
+    from archsim.catalogue import show_figure, show_thing
 
     document = show_thing(kind, name, sets or ())
+    if figure is not None:
+        document["files"] = [str(show_figure(document, figure))]
     if as_json:
         print_json(document)
     else:

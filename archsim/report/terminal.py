@@ -188,7 +188,12 @@ def show_report(document: Mapping[str, Any]) -> None:
 
 
 def show_thing(document: Mapping[str, Any], *, sources: bool) -> None:
-    """Values of one part, system, model, run or schedule."""
+    """Values of one part, system, model, run or schedule; a system is drawn first."""
+    if "drawing" in document:
+        from archsim.report.machine import text
+
+        encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+        _print([text(document["drawing"], plain=not encoding.startswith("utf")), ""])
     rows = [dict(row) for row in document["values"]]
     for row in rows:
         if not sources:
@@ -197,6 +202,8 @@ def show_thing(document: Mapping[str, Any], *, sources: bool) -> None:
     show_rows(rows, title=f"{document['kind']} {document['name']}")
     for title, extra in document.get("tables", {}).items():
         show_rows(extra, title="\n" + title)
+    for file in document.get("files", ()):
+        _print([f"wrote {file}"])
 
 
 def show_import(document: Mapping[str, Any]) -> None:
