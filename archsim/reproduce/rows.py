@@ -33,6 +33,8 @@ class Row:
         Cause of a miss, or what the row rests on.
     storage : bool
         Whether the row rests on a storage rate that was fitted to speeds of the same phone.
+    p10, p90 : float or None
+        Band of the simulated value over the ranges of what is uncertain, where it was drawn.
     """
 
     id: str
@@ -46,6 +48,15 @@ class Row:
     verdict: Verdict | None = None
     why: str = ""
     storage: bool = False
+    p10: float | None = None
+    p90: float | None = None
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the published value lies in the band; None where there is none."""
+        if self.paper is None or self.p10 is None or self.p90 is None:
+            return None
+        return bool(self.p10 <= self.paper <= self.p90)
 
     @property
     def ratio(self) -> float | None:
@@ -64,7 +75,7 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Plain dictionary, with ratio and ok."""
         plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in asdict(self).items()}
-        return {**plain, "ratio": self.ratio, "ok": self.ok}
+        return {**plain, "ratio": self.ratio, "ok": self.ok, "inside": self.inside}
 
 
 def score(rows: Sequence[Row]) -> dict[str, Any]:
@@ -75,8 +86,10 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
     dict
         ``predicted`` (number), ``ok``, ``within_10_percent``, ``within_25_percent``, ``median_error``, ``worst``
         (id), ``null_rows`` and ``null_within_10_percent``; ``without_storage_predicted`` and
-        ``without_storage_within_10_percent`` leave out the rows that rest on a fitted storage rate.
+        ``without_storage_within_10_percent`` leave out the rows that rest on a fitted storage rate. Of rows with a
+        band, ``banded`` says how many, and ``inside`` how many published values lie in theirs.
     """
+    bands = [row for row in rows if row.inside is not None]
     predicted = [row for row in rows if row.kind == "predicted" and row.ratio is not None]
     errors = {row.id: abs(row.ratio - 1) for row in predicted if row.ratio is not None}
     apart = [errors[row.id] for row in predicted if not row.storage]
@@ -92,18 +105,31 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
         "worst": max(errors, key=lambda key: errors[key]) if errors else None,
         "null_rows": len(null),
         "null_within_10_percent": sum(error <= 0.10 for error in null),
+        **({"banded": len(bands), "inside": sum(row.inside is True for row in bands)} if bands else {}),
     }
+
+
+def shown(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Columns worth printing; those of bands only where there are any."""
+    banded = ("p10", "p90", "inside", "why") if any(row.inside is not None for row in rows) else ()
+    return ("id", "unit", "paper", "simulated", "null_model", "ratio", *banded, "kind", "ok")
 
 
 def markdown(rows: Iterable[Row]) -> str:
     """Table in Markdown."""
-    lines = [
-        "| row | unit | published | simulated | null model | ratio | kind | ok |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    rows = list(rows)
+    names = shown(rows)
+    heads = {"id": "row", "paper": "published", "null_model": "null model"}
+    lines = [f"| {' | '.join(heads.get(name, name) for name in names)} |", "|" + "---|" * len(names)]
     for row in rows:
-        cells = (row.paper, row.simulated, row.null_model, row.ratio)
-        numbers = " | ".join("-" if value is None else f"{value:.5g}" for value in cells)
-        ok = {True: "yes", False: "no", None: "-"}[row.ok]
-        lines.append(f"| {row.id} | {row.unit} | {numbers} | {row.kind} | {ok} |")
+        plain = row.to_json()
+        lines.append(f"| {' | '.join(_cell(plain[name]) for name in names)} |")
     return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.5g}" if isinstance(value, (int, float)) else str(value)

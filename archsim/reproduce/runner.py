@@ -10,6 +10,7 @@ from archsim.reproduce.ahasd import BENCH, ahasd_rows
 from archsim.reproduce.ahasd_claims import claim_rows
 from archsim.reproduce.devices import dram_rows, flash_rows, layout_rows, pim_rows, systolic_rows
 from archsim.reproduce.energy import energy_rows
+from archsim.reproduce.generations import generation_rows
 from archsim.reproduce.lever import lever_rows
 from archsim.reproduce.llada import fit_rows, ladder_rows, technique_rows
 from archsim.reproduce.llada_claims import CLAIMS
@@ -25,6 +26,7 @@ from archsim.units import InputError, quote, suggest
 TABLES: Mapping[str, tuple[Callable[[], Iterator[Row]], ...]] = {
     "devices": (dram_rows, pim_rows, flash_rows, npu_rows, systolic_rows, layout_rows),
     "energy": (energy_rows,),
+    "generations": (generation_rows,),
     "lever": (lever_rows,),
     "llada": (ladder_rows, fit_rows, technique_rows, *CLAIMS),
     "ahasd": (ahasd_rows, claim_rows, ahasd_map.map_rows),

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
 from archsim.config import Resolved
+from archsim.config.checking import Row
 from archsim.streams.acceptance import acceptance, default_draft
 from archsim.system import devices_of, prices_of
 from archsim.units import InputError
@@ -156,13 +157,18 @@ def uncertain(resolved: Resolved) -> list[Uncertain]:
         raise InputError(
             "the timing of a thermal run follows its power, so its prices cannot be drawn; leave thermal out"
         )
-    fields = [item for item in _fields(resolved) if item.low < item.high]
+    fields = machine_numbers(resolved.rows, resolved.data["system"]["devices"])
     return [*fields, *_prices(resolved, fields), *_stream(resolved)]
 
 
-def _fields(resolved: Resolved) -> Iterator[Uncertain]:
-    known, devices = settled(), resolved.data["system"]["devices"]
-    for row in resolved.rows:
+def machine_numbers(rows: Iterable[Row], devices: Mapping[str, Any]) -> list[Uncertain]:
+    """Numbers of a machine that have a range and are no choices, from the rows of a run or of a system."""
+    return [item for item in _fields(rows, devices) if item.low < item.high]
+
+
+def _fields(rows: Iterable[Row], devices: Mapping[str, Any]) -> Iterator[Uncertain]:
+    known = settled()
+    for row in rows:
         root, _, rest = row.path.partition(".")
         name, _, field = rest.partition(".")
         number = isinstance(row.value, (int, float)) and not isinstance(row.value, bool)
