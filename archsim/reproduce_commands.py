@@ -11,11 +11,11 @@ import typer
 from archsim.cli import print_json
 from archsim.options import path
 
+TABLE = "devices | energy | lever | llada | llada_map | ahasd | trends | generations | all | validation"
+
 
 def reproduce(
-    table: Annotated[
-        str, typer.Argument(help="devices | energy | lever | llada | llada_map | ahasd | trends | all | validation")
-    ],
+    table: Annotated[str, typer.Argument(help=TABLE)],
     sources: Annotated[
         list[Path] | None,
         typer.Option("--from", parser=path, metavar="FILE", help="validation: rows saved before, instead of new ones."),
@@ -30,7 +30,7 @@ def reproduce(
     """Print published figures beside archsim's and a null model's, with the score; or the validation page of all."""
     from archsim import __version__
     from archsim.report import terminal
-    from archsim.reproduce.rows import markdown
+    from archsim.reproduce.rows import markdown, shown
     from archsim.reproduce.runner import reproduce as rows_of
     from archsim.units import InputError
 
@@ -45,8 +45,8 @@ def reproduce(
     elif as_markdown:
         sys.stdout.write(markdown(rows) + "\n")
     else:
-        shown = ("id", "unit", "paper", "simulated", "null_model", "ratio", "kind", "ok")
-        terminal.show_rows([{key: row.to_json()[key] for key in shown} for row in rows])
+        names = shown(rows)
+        terminal.show_rows([{key: row.to_json()[key] for key in names} for row in rows])
         terminal.show_rows([{"score": key, "value": value} for key, value in score.items()], title="")
 
 

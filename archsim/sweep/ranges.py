@@ -157,12 +157,21 @@ def uncertain(resolved: Resolved) -> list[Uncertain]:
         raise InputError(
             "the timing of a thermal run follows its power, so its prices cannot be drawn; leave thermal out"
         )
-    fields = machine_numbers(resolved.rows, resolved.data["system"]["devices"])
+    devices = {**resolved.data["system"]["devices"], **resolved.data.get("background", {})}
+    fields = machine_numbers(resolved.rows, devices)
     return [*fields, *_prices(resolved, fields), *_stream(resolved)]
 
 
 def machine_numbers(rows: Iterable[Row], devices: Mapping[str, Any]) -> list[Uncertain]:
-    """Numbers of a machine that have a range and are no choices, from the rows of a run or of a system."""
+    """Numbers of a machine and of what loads it beside the job that have a range and are no choices.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+        Rows of a run or of a system.
+    devices : Mapping
+        Resolved devices (and background streams) by name.
+    """
     return [item for item in _fields(rows, devices) if item.low < item.high]
 
 
@@ -172,7 +181,7 @@ def _fields(rows: Iterable[Row], devices: Mapping[str, Any]) -> Iterator[Uncerta
         root, _, rest = row.path.partition(".")
         name, _, field = rest.partition(".")
         number = isinstance(row.value, (int, float)) and not isinstance(row.value, bool)
-        if root != "system" or row.range is None or not number:
+        if root not in ("system", "background") or row.range is None or not number:
             continue
         kind = devices[name]["device"]
         if (kind, field) in known.choices:

@@ -241,6 +241,8 @@ def priced_summary(
     for table in TABLES:
         prices[table] = {
             name: {**entry, "value": tables[table][name].value * ratio.get(f"prices.{table}.{name}", 1.0)}
+            if name in tables[table]  # streams beside the job have prices that follow from their own numbers
+            else entry
             for name, entry in prices[table].items()
         }
     return summarise(Trace(trace.tables, {**trace.manifest, "prices": prices}))
