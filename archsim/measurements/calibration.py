@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from archsim.measurements.answers import Tabled
 from archsim.measurements.fit import Problem, fit_all, fit_from
 from archsim.measurements.machine import Machine
 from archsim.measurements.operators import CannotSimulateError
@@ -69,8 +70,8 @@ class Spread:
     fitted_worst: float
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(Tabled):
     """Outcome of :func:`calibrate`.
 
     Attributes
@@ -102,6 +103,11 @@ class Calibration:
     tolerance: float
     evaluations: int
     overlay: str
+
+    @property
+    def title(self) -> str:
+        """What was fitted to what."""
+        return f"{self.system} fitted to {self.file} ({self.format})"
 
     def document(self) -> dict[str, Any]:
         """Plain data, as ``archsim calibrate --json`` prints it."""

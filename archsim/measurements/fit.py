@@ -7,6 +7,7 @@ towards the start leaves what no row responds to where it was.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -145,7 +146,7 @@ def _starts(problem: Problem, places: np.ndarray, free: Sequence[int]) -> list[n
     """The start itself, and the best of a Latin hypercube."""
     if not free:
         return [places]
-    sample = qmc.LatinHypercube(d=len(free), rng=np.random.default_rng(0)).random(_SAMPLES * len(free))
+    sample = qmc.LatinHypercube(d=len(free), **_seeded(qmc.LatinHypercube)).random(_SAMPLES * len(free))
     drawn = []
     for point in sample:
         moved = places.copy()
@@ -163,13 +164,13 @@ def _evolved(problem: Problem, counted: Sequence[int], free: Sequence[int]) -> n
         return np.array([one.place(value) if one.counted else value for one, value in zip(problem.parameters, x)])
 
     options: dict[str, Any] = {"integrality": whole, "polish": False, "tol": 1e-4, "maxiter": 60, "popsize": 10}
-    found = differential_evolution(lambda x: problem.cost(places(x)), bounds, **options, **_seeded())
+    found = differential_evolution(
+        lambda x: problem.cost(places(x)), bounds, **options, **_seeded(differential_evolution)
+    )
     return fit_from(problem, places(found.x), free)
 
 
-def _seeded() -> dict[str, Any]:
-    """Seed of differential evolution by the name that this SciPy gives it."""
-    import inspect
-
-    name = "rng" if "rng" in inspect.signature(differential_evolution).parameters else "seed"
+def _seeded(function: Callable[..., Any]) -> dict[str, Any]:
+    """Seed of one of SciPy's functions, by the name that this version gives it (``rng`` from 1.15 on)."""
+    name = "rng" if "rng" in inspect.signature(function).parameters else "seed"
     return {name: np.random.default_rng(0)}

@@ -11,7 +11,7 @@ from archsim.device import DType, Ops, make_ops
 from archsim.devices.npu.alone import Shape, layer, matmul
 from archsim.measurements.models import spec_of
 from archsim.measurements.rows import OperatorCase
-from archsim.npu_trace import MAX_BYTES, MAX_SIDE, build_op
+from archsim.npu_trace import MAX_BYTES, MAX_SIDE, SIZES, build_op
 from archsim.workload.model import ModelSpec
 
 
@@ -44,20 +44,24 @@ def work_of(case: OperatorCase) -> Work:
     """
     if max(case.sizes) > MAX_SIDE:
         raise CannotSimulateError(f"a size of {max(case.sizes)} is above {MAX_SIDE}")
-    repeat = 1.0
-    if case.op in ("matrices", "layers"):
-        spec = spec_of(case.model)
-        entries, repeat = _of_model(case, spec)
-        ops = make_ops(entries)
-    else:
-        names = {"matmul": "mkn", "attention": ("m", "kv", "heads", "kv_heads", "head_dim")}.get(case.op, "mk")
-        sizes = dict(zip(names, case.sizes))
-        ops = build_op(case.op, sizes, DType[case.dtype.upper()] if case.dtype else DType.FP16)
+    try:
+        ops, repeat = _ops(case)
+    except OverflowError:
+        raise CannotSimulateError("its sizes multiply to more than 64 bits hold") from None
     most = case.sizes[0] * int(ops.weight_bytes.max()) + int((ops.in_bytes + ops.out_bytes + ops.kv_bytes).max())
     if most > MAX_BYTES:
         raise CannotSimulateError(f"{most:,} bytes where rows go one by one, above {MAX_BYTES:,}")
     moved = (ops.weight_bytes + ops.in_bytes + ops.out_bytes + ops.kv_bytes).sum()
     return Work(ops, repeat, int(moved * repeat), int(ops.macs.sum() * repeat), case.sizes[0])
+
+
+def _ops(case: OperatorCase) -> tuple[Ops, float]:
+    """Columns of a row's operators, and how often their time counts."""
+    if case.op in ("matrices", "layers"):
+        entries, repeat = _of_model(case, spec_of(case.model))
+        return make_ops(entries), repeat
+    sizes = dict(zip(SIZES[case.op], case.sizes))
+    return build_op(case.op, sizes, DType[case.dtype.upper()] if case.dtype else DType.FP16), 1.0
 
 
 def _of_model(case: OperatorCase, spec: ModelSpec) -> tuple[list[dict[str, Any]], float]:

@@ -20,7 +20,7 @@ from archsim.workload.plan import Pass
 SCHEDULES = {"npu": "resident_ar", "cpu": "cpu_ar"}
 #: Cached lengths at which decoding is run; its time is linear in the length between them.
 DECODES = 4
-MOST_TOKENS = 1 << 20
+MOST_TOKENS, MOST_PASSES = 1 << 20, 4096
 
 
 def seconds(machine: Machine, system: str, case: ModelCase) -> float:
@@ -49,6 +49,8 @@ def seconds(machine: Machine, system: str, case: ModelCase) -> float:
 
 def _passes(case: ModelCase) -> tuple[list[Pass], list[Pass]]:
     """Passes of the prompt, and some of those that decode, evenly spread."""
+    if case.prompt > MOST_PASSES * case.batch:
+        raise CannotSimulateError(f"a prompt of {case.prompt} tokens in batches of {case.batch}")
     prompt = [
         Pass("target", "prefill", min(case.batch, case.prompt - at), case.depth + at, projected=1)
         for at in range(0, case.prompt, case.batch)

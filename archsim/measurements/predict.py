@@ -163,6 +163,8 @@ def _event(machine: Machine, case: FlashCase) -> Answer:
     entry = machine.resolved.data["devices"].get(_storage(machine))
     if entry is None or entry["part"] not in device_names():
         raise CannotSimulateError(f"no event-level device is named {entry['part'] if entry else 'flash'}")
+    if case.size_bytes > EVENT_BYTES:
+        raise CannotSimulateError(f"requests of {case.size_bytes} bytes are above {EVENT_BYTES}")
     spec = device_spec(entry["part"])
     count = min(max(EVENT_BYTES // case.size_bytes, EVENT_LEAST), EVENT_MOST)
     span = min(case.span_bytes, spec.logical_sectors * 512)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from archsim.measurements.answers import Tabled
 from archsim.measurements.machine import Machine
 from archsim.measurements.operators import CannotSimulateError
 from archsim.measurements.predict import Predictor, null_answer
@@ -58,8 +59,8 @@ class Group:
     null_worst: float | None
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Tabled):
     """Outcome of :func:`compare`: all rows in the order of the file, and the groups, the last being all rows."""
 
     file: str
@@ -67,6 +68,11 @@ class Comparison:
     system: str
     rows: tuple[Residual, ...]
     groups: tuple[Group, ...]
+
+    @property
+    def title(self) -> str:
+        """What was compared."""
+        return f"{self.file} ({self.format}) on {self.system}"
 
     def points(self) -> list[dict[str, Any]]:
         """Rows of :func:`archsim.report.residual_figures.residual_figure`, in us, MB/s and tok/s."""

@@ -51,6 +51,7 @@ ALLOWED = {
     },
     "measurements": {
         *("config", "units", "registry", "device", "devices", "system", "engine", "workload", "session", "npu_trace"),
+        "report",
     },
     "thermal": {"device", "devices", "system", "units", "config", "engine", "workload"},
     "background": {"device", "devices", "system", "units", "registry", "streams", "engine", "workload"},

@@ -165,3 +165,34 @@ def test_samples_are_simulated(file, tmp_path):
     found = compare(SAMPLES / file, "oneplus_12")
     assert all(row.ratio is not None and 0.3 < row.ratio < 3 for row in found.rows if not row.problem)
     assert any(row.ratio is not None for row in found.rows)
+
+
+def test_outcomes_print_short_and_give_frames(tmp_path):
+    path = table(tmp_path, *(f"norm,{m}x4096,-,10,us,npu,,," for m in range(1, 20)))
+    found = compare(path, "oneplus_12")
+    assert str(found) == repr(found)
+    assert len(str(found).splitlines()) < 60
+    assert "on oneplus_12" in str(found)
+    assert list(found.frame()["measured"]) == [10.0] * 19
+    assert list(found.frame("groups")["rows"]) == [1, 18, 19]
+    with pytest.raises(InputError, match="no table 'row'"):
+        found.frame("row")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "matmul,4194304x4194304x4194304,FP32,1,us,npu,,,",
+        "attention,4194304x4194304x4194304x1x4194304,-,1,us,cpu,,,",
+        "layers,4194304@4194304,-,1,us,npu,,qwen3-4b,",
+        "prefill,1048000,-,1,us,npu,,qwen3-4b,",
+        "seq_read,1 TB,-,1,MB/s,event,,,",
+        "rand_read,1 B@1 B@1,-,1,MB/s,row,,,",
+        "rand_read,1 GB@1 B@4000000,-,1,MB/s,event,,,",
+        "decode,1,-,1,tok/s,cpu,,llada-8b,",
+    ],
+)
+def test_absurd_rows_are_reasons_not_crashes(tmp_path, line):
+    (row,) = compare(table(tmp_path, line), "oneplus_12").rows
+    assert row.problem
+    assert row.simulated is None
