@@ -139,7 +139,8 @@ def run_digest(parts: Mapping[str, str]) -> str:
 
 def length(columns: Columns) -> int:
     """Rows of a table."""
-    return len(next(iter(columns.values()), ()))
+    rows = getattr(columns, "rows", None)  # a stored table knows without being read
+    return rows if rows is not None else len(next(iter(columns.values()), ()))
 
 
 def digest_of(table: str, columns: Columns) -> TableDigest:

@@ -32,10 +32,9 @@ from archsim.columns import (
 )
 from archsim.config.regular import make_folders, reason, remove_empty, what_is
 from archsim.manifest import read_manifest, seal
+from archsim.stored import LONG, LONG_ROWS, ROW_GROUP, StoredTable, open_table, read_group
 from archsim.units import InputError
 
-#: Rows held in memory before they are written.
-ROW_GROUP = 1 << 17
 LOCK = ".lock"
 _MANIFEST = "manifest.json"
 _FILES = {f"{table}.parquet": table for table in TABLES}
@@ -125,6 +124,7 @@ class TraceWriter:
         self._digests: dict[str, TableDigest] = {}
         self._waiting: dict[str, list[Columns]] = {}
         self._lock: FolderLock | None = None
+        self.document: dict[str, Any] = {}  # what the manifest says, once the folder is finished
         self._renaming = False
         check_target(self.folder, config_digest)
         self._made = make_folders(self.folder)
@@ -163,7 +163,7 @@ class TraceWriter:
         parts = self._waiting.pop(table, [])
         if not parts:
             return
-        joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        joined = parts[0] if len(parts) == 1 else {n: np.concatenate([part[n] for part in parts]) for n in parts[0]}
         arrays = {
             n: pa.array(v.tolist(), pa.string()) if v.dtype.kind == "U" else pa.array(v) for n, v in joined.items()
         }
@@ -198,7 +198,8 @@ class TraceWriter:
             "digest": run_digest({table: facts[table]["digest"] for table in DIGESTED}),
             "tables": {table: facts[table] for table in TABLES if table in facts},
         }
-        text = json.dumps(seal(document), indent=1, allow_nan=False) + "\n"
+        self.document = seal(document)
+        text = json.dumps(self.document, indent=1, allow_nan=False) + "\n"
         try:
             for file in self._files.values():
                 file.close()
@@ -299,8 +300,8 @@ def _check_contents(folder: Path, config_digest: str, *, interrupted: bool) -> N
         raise InputError(f"{folder}: holds {foreign[0]!r}, which is no part of its run; choose an empty or new folder")
 
 
-def read_run(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
-    """Manifest and tables of a run folder, each table checked against its digest.
+def read_run(folder: Path) -> tuple[dict[str, Any], dict[str, Columns]]:
+    """Manifest and tables of a run folder, each table checked against its digest; long ones stay in their files.
 
     Raises
     ------
@@ -323,43 +324,25 @@ def read_run(folder: Path) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarr
     manifest = read_manifest(folder)
     tables = {}
     for table, facts in manifest["tables"].items():
-        columns = _read_table(folder / f"{table}.parquet", table)
-        if digest_of(table, columns).digest() != facts["digest"]:
+        path = folder / f"{table}.parquet"
+        if table in LONG and open_table(path).metadata.num_rows > LONG_ROWS:
+            tables[table] = stored = StoredTable(path, table)
+            found = stored.digest()
+        else:
+            tables[table] = columns = _read_table(path, table)
+            found = digest_of(table, columns).digest()
+        if found != facts["digest"]:
             raise InputError(
-                f"{folder / table}.parquet: contents differ from the digest in manifest.json: the file was edited or "
+                f"{path}: contents differ from the digest in manifest.json: the file was edited or "
                 "damaged after the run; run it again"
             )
-        tables[table] = columns
     return manifest, tables
 
 
 def _read_table(path: Path, table: str) -> dict[str, np.ndarray]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    problem = what_is(path)
-    if problem == "no such file":
-        raise InputError(f"{path}: missing, though manifest.json lists it; run it again")
-    if problem:
-        raise InputError(f"{path}: {problem}; run it again")
+    file = open_table(path)
+    columns = read_group(path, file, None, file.schema_arrow.names)
     try:
-        data = pq.read_table(path)
-    except (pa.ArrowException, OSError):
-        raise InputError(f"{path}: truncated or not a Parquet file; run it again") from None
-    empty = [name for name in data.column_names if data.column(name).null_count]
-    if empty:
-        raise InputError(f"{path}: column {empty[0]!r} has empty entries; run it again")
-    try:
-        return check_columns(table, {name: _to_numpy(data.column(name)) for name in data.column_names})
+        return check_columns(table, columns)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def _to_numpy(column: Any) -> np.ndarray:
-    import pyarrow as pa
-
-    if not pa.types.is_string(column.type):
-        return column.to_numpy()
-    coded = column.combine_chunks().dictionary_encode()
-    names = np.array(coded.dictionary.to_pylist(), dtype=str)
-    return names[coded.indices.to_numpy()] if names.size else np.empty(0, dtype="U1")

@@ -15,15 +15,18 @@ from typing import Any
 
 from archsim import __version__, registry, units
 from archsim.background import start_background, with_streams
+from archsim.columns import length
 from archsim.config import InputError, JobSpec, Override, Resolved, load_config
 from archsim.device import OpKind
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
 from archsim.recording import script_of, tables_of
 from archsim.report.answers import Replay, Report
+from archsim.spill import Spill, drop_with, scratch
+from archsim.stored import StoredTable
 from archsim.streams import DecisionStream, label, open_stream
 from archsim.system import System
 from archsim.thermal import Governor, thermal_spec
-from archsim.trace import Trace, build_manifest, check_target, diff
+from archsim.trace import SCRIPT, Columns, Trace, TraceWriter, build_manifest, check_target, diff
 from archsim.workload.job import Job
 from archsim.workload.model import ModelSpec
 
@@ -180,13 +183,17 @@ def check_features(schedule: Any, name: str, stream: DecisionStream) -> None:
         )
 
 
-def declare(system: Mapping[str, Sequence[Mapping[str, Any]]], *, log: str) -> Sim:
+def declare(
+    system: Mapping[str, Sequence[Mapping[str, Any]]], *, log: str, store: Spill | None = None, script: bool = True
+) -> Sim:
     """Make an empty simulation from a system's description (:meth:`archsim.system.System.describe`)."""
     return Sim(
         [UnitDecl(unit["name"]) for unit in system["units"]],
         [PoolDecl(p["name"], p["fixed"], dict(p["mix"])) for p in system["pools"]],
         [StoreDecl(s["name"], s["capacity"], s["level"]) for s in system["stores"]],
         log=log,
+        store=store,
+        script=script,
     )
 
 
@@ -237,7 +244,9 @@ def run(
     system, schedule, job = build_job(resolved)
     described = system.describe(job.store_levels())
     described["stores"] += job.stores
-    sim = declare(described, log="full" if trace == "full" else "tasks")
+    kept, script = trace != "off", check or trace != "off"
+    store = Spill(lambda: TraceWriter(target, resolved.digest)) if kept else scratch(resolved.digest)
+    sim = declare(described, log="full" if trace == "full" else "tasks", store=store, script=script)
     heat = None
     if job.spec.thermal is not None:
         spec, heat = thermal_spec(job.spec.thermal)
@@ -256,16 +265,18 @@ def run(
             sim.process(job.arrivals(), "arrivals")
         start_background(sim, metered, job, processes)
         sim.run()
+        cpu_s = time.process_time() - began
+        manifest = _manifest(resolved, system, described, job, sim)
+        if heat is not None:
+            manifest["thermal"] = heat
+        made = finished(sim, store, manifest, job.planner.ops.tables(), script=script)
     finally:
+        store.abort()
         if progress is not None:
             progress.stop()
-    cpu_s = time.process_time() - began
-    made = _trace(resolved, system, described, job, sim, script=check or trace != "off")
-    if heat is not None:
-        made.manifest["thermal"] = heat
     folder = None
-    if trace != "off":
-        folder = made.save(target)
+    if kept:
+        folder = target if store.finished else made.save(target)
     from archsim.report.cautions import cautions
     from archsim.report.summary import summarise
 
@@ -285,16 +296,31 @@ def _title(resolved: Resolved, job: Job) -> str:
     )
 
 
-def _trace(
-    resolved: Resolved,
-    system: System,
-    described: Mapping[str, list[dict[str, Any]]],
-    job: Job,
-    sim: Sim,
-    *,
-    script: bool,
-) -> Trace:
-    """Columns and manifest of a finished simulation, with the script only where something will be written."""
+def finished(sim: Sim, store: Spill, manifest: dict[str, Any], ops: Mapping[str, Columns], *, script: bool) -> Trace:
+    """Trace of a finished simulation; a long one is in the folder that its store has written by then."""
+    tables = {**tables_of(sim, script=script, store=store), **ops}
+    if store.writer is None:
+        return Trace(tables, manifest)
+    for table, columns in tables.items():
+        if table != "rows":
+            store.append(table, columns)
+    folder = store.finish(manifest)
+    if store.written:
+        tables["rows"] = StoredTable(folder / "rows.parquet", "rows")
+    for table in SCRIPT:
+        if table in store.tables and table not in tables:
+            tables[table] = StoredTable(folder / f"{table}.parquet", table)
+    made = Trace(tables, manifest)
+    vars(made)["digest"] = store.writer.document["digest"]
+    if store.temporary:
+        drop_with(made, folder)
+    return made
+
+
+def _manifest(
+    resolved: Resolved, system: System, described: Mapping[str, list[dict[str, Any]]], job: Job, sim: Sim
+) -> dict[str, Any]:
+    """Manifest of a finished simulation."""
     prices = system.prices()
     origin = label(job.stream, job.spec.target, job.spec.draft if "draft" in job.models else None)
     manifest = build_manifest(
@@ -328,7 +354,7 @@ def _trace(
         for role, place in job.placements.items()
     }
     manifest |= {"labels": sim.labels, "note_kinds": sim.kinds}
-    return Trace({**tables_of(sim, script=script), **job.planner.ops.tables()}, manifest)
+    return manifest
 
 
 def replay(folder: str | Path, *, progress: Any = None) -> Replay:
@@ -348,16 +374,23 @@ def replay(folder: str | Path, *, progress: Any = None) -> Replay:
     """
     recorded = Trace.load(folder)
     script = script_of(recorded, str(folder))
-    sim = declare(recorded.manifest, log="tasks")
+    long = recorded.stored
+    store = scratch(recorded.manifest["config_digest"])
+    sim = declare(recorded.manifest, log="tasks", store=store, script=not long)
     if progress is not None:
         progress.start("replay")
-    sim.play(script)
-    again = Trace({**recorded.tables, **tables_of(sim)}, recorded.manifest)
+    try:
+        sim.play(script)
+        priced = {name: recorded.tables[name] for name in ("ops", "counts", "draws")}
+        again = finished(sim, store, dict(recorded.manifest), priced, script=not long)
+    finally:
+        store.abort()
+    again = Trace({**recorded.tables, **again.tables}, recorded.manifest)
     difference = diff(recorded, again)
     return Replay(
         {
             "identical": not difference,
-            "rows": len(again.rows["row"]),
+            "rows": length(again.rows),
             "digest": again.digest,
             "difference": difference or None,
         }

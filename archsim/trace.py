@@ -32,7 +32,7 @@ Meaning of the tables (times are ps since the start of the run; ids are those of
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,7 +59,8 @@ from archsim.columns import (
     run_digest,
 )
 from archsim.manifest import NEEDED, build_manifest
-from archsim.runfolder import ROW_GROUP, TraceWriter, check_target, read_run
+from archsim.runfolder import TraceWriter, check_target, read_run
+from archsim.stored import ROW_GROUP, StoredTable, between, groups
 from archsim.units import InputError
 
 __all__ = [
@@ -112,13 +113,45 @@ class Trace:
             if key not in self.manifest:
                 raise InputError(f"manifest without {key!r}; it needs: {', '.join(NEEDED)}")
         empty: dict[str, Any] = {name: {column: np.empty(0) for column in columns} for name, columns in SCHEMA.items()}
-        checked = {name: check_columns(name, columns) for name, columns in {**empty, **self.tables}.items()}
+        checked = {
+            name: columns if isinstance(columns, StoredTable) else check_columns(name, columns)
+            for name, columns in {**empty, **self.tables}.items()
+        }
         object.__setattr__(self, "tables", checked)
-        units = self.rows["unit"]
-        if units.size and not -1 <= units.min() <= units.max() < len(self.unit_names):
-            raise InputError(
-                f"table 'rows': unit {units.max()} is not one of the manifest's {len(self.unit_names)} units"
+        for part in groups(self.rows):
+            units = part["unit"]
+            if units.size and not -1 <= units.min() <= units.max() < len(self.unit_names):
+                raise InputError(
+                    f"table 'rows': unit {units.max()} is not one of the manifest's {len(self.unit_names)} units"
+                )
+
+    def parts(self) -> Iterator[Trace]:
+        """The trace in pieces that fit memory: each has some of the rows and all of everything else.
+
+        A trace in memory is its own single piece. Times are those of the whole run; :attr:`whole` leads back.
+        """
+        if not isinstance(self.rows, StoredTable):
+            yield self
+            return
+        for group in self.rows.groups():
+            part = object.__new__(Trace)
+            vars(part).update(
+                tables={**self.tables, "rows": group},
+                manifest=self.manifest,
+                whole=self,
+                duration_ps=self.duration_ps,
             )
+            yield part
+
+    @cached_property
+    def whole(self) -> Trace:
+        """The trace that this one is a part of; itself if it is none."""
+        return self
+
+    @property
+    def stored(self) -> bool:
+        """Whether the rows are in a file; then only :meth:`parts` goes through them in bounded memory."""
+        return isinstance(self.rows, StoredTable)
 
     @property
     def rows(self) -> Columns:
@@ -153,8 +186,11 @@ class Trace:
     @cached_property
     def duration_ps(self) -> int:
         """Time of the last thing that happened."""
-        ends = (self.rows["start_ps"], self.rows["end_ps"], self.blocks["end_ps"], self.notes["time_ps"])
-        return max((int(column.max()) for column in ends if column.size), default=0)
+        ends = [self.blocks["end_ps"], self.notes["time_ps"]]
+        last = [int(column.max()) for column in ends if column.size]
+        for part in groups(self.rows):
+            last += [int(part[name].max()) for name in ("start_ps", "end_ps") if part[name].size]
+        return max(last, default=0)
 
     @cached_property
     def ran(self) -> np.ndarray:
@@ -192,14 +228,14 @@ class Trace:
         The SHA-256 over ``"archsim-trace 1" NUL`` and the binary digests of the three tables in that order; the digest
         of a table is described at :class:`archsim.columns.TableDigest`.
         """
-        return run_digest({table: digest_of(table, self.tables[table]).digest() for table in DIGESTED})
+        return run_digest({table: _digest(table, self.tables[table]) for table in DIGESTED})
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the run folder (see :class:`TraceWriter`) and return its path."""
         with TraceWriter(folder, self.manifest["config_digest"]) as writer:
             for table, columns in self.tables.items():
-                for first in range(0, length(columns), ROW_GROUP):
-                    writer.append(table, {name: part[first : first + ROW_GROUP] for name, part in columns.items()})
+                for part in groups(columns):
+                    writer.append(table, dict(part))
             return writer.finish(self.manifest)
 
     @classmethod
@@ -219,6 +255,10 @@ class Trace:
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         return trace
+
+
+def _digest(table: str, columns: Columns) -> str:
+    return columns.digest() if isinstance(columns, StoredTable) else digest_of(table, columns).digest()
 
 
 def _check_peaks(trace: Trace) -> None:
@@ -254,18 +294,22 @@ def diff(a: Trace, b: Trace) -> str:
 
 
 def _diff_table(table: str, a: Columns, b: Columns) -> str:
+    if a is b:
+        return ""
     if not length(a) and not length(b):  # an empty table is not written
         return ""
     if list(a) != list(b):
         return f"{table}: columns {', '.join(a) or 'none'} against {', '.join(b) or 'none'}"
     size = min(length(a), length(b))
     first, where = size, ""
-    for name in a:
-        unequal = np.flatnonzero(a[name][:size] != b[name][:size])
-        if unequal.size and unequal[0] < first:
-            first, where = int(unequal[0]), name
-    if where:
-        return f"{table}[{first}].{where}: {a[where][first]} against {b[where][first]}"
+    for at in range(0, size, ROW_GROUP):
+        here, there = (between(columns, at, min(at + ROW_GROUP, size)) for columns in (a, b))
+        for name in a:
+            unequal = np.flatnonzero(here[name] != there[name])
+            if unequal.size and at + unequal[0] < first:
+                first, where = at + int(unequal[0]), name
+        if where:
+            return f"{table}[{first}].{where}: {here[where][first - at]} against {there[where][first - at]}"
     if length(a) != length(b):
         return f"{table}: {length(a)} entries against {length(b)}; the first {size} are equal"
     return ""

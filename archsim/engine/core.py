@@ -31,6 +31,7 @@ MAX_DEMAND = 1 << 53  # demands are clamped here; they only serve to prove that 
 MAX_PS = 1 << 62
 NEVER = (1 << 63) - 1
 MAX_ROUNDS = 1 << 16
+ADDRESS = (1 << 40) - 1  # mask of an address: changes nothing, but shows the compiler that no index is negative
 KEY_BITS = 40
 KEY_MASK = (1 << KEY_BITS) - 1
 NO_LEVEL = NEVER - 64
@@ -86,19 +87,23 @@ EMPTY, IN_LEAD, IN_FLOW, HELD = range(4)  # values of X_STATE; HELD: share 0 by 
 @njit(cache=True)
 def heap_push(m, at, n, key):
     """Add `key` to the binary heap of `n` keys at address `at`."""
+    at &= ADDRESS
+    n &= ADDRESS
     i = n
     while i > 0:
         up = (i - 1) >> 1
         if m[at + up] <= key:
             break
         m[at + i] = m[at + up]
-        i = up
+        i = up & ADDRESS
     m[at + i] = key
 
 
 @njit(cache=True)
 def heap_pop(m, at, n):
     """Remove and return the smallest of the `n` keys at address `at`."""
+    at &= ADDRESS
+    n &= ADDRESS
     top = m[at]
     last = n - 1
     key = m[at + last]
@@ -112,7 +117,7 @@ def heap_pop(m, at, n):
         if m[at + c] >= key:
             break
         m[at + i] = m[at + c]
-        i = c
+        i = c & ADDRESS
     m[at + i] = key
     return top
 
@@ -153,6 +158,7 @@ def change_mask(m, p, bit):
 @njit(cache=True)
 def set_rate(m, k, rate, now):
     """Book the work done at the old rate and set the new one; end = now + ceil(remaining / rate)."""
+    k &= ADDRESS
     rem = m[k + X_REM]
     old = m[k + X_RATE]
     if old != 0:
@@ -161,14 +167,14 @@ def set_rate(m, k, rate, now):
     m[k + X_LAST] = now
     m[k + X_RATE] = rate
     if rate == 0:
-        m[m[k + X_TIME]] = NEVER
+        m[m[k + X_TIME] & ADDRESS] = NEVER
         return
     if rem <= MAX_DEMAND:
         # exact: both are doubles, and a quotient just above an integer is further from it than half an ulp
         ps = np.int64(np.ceil(float(rem) / float(rate)))
     else:
         ps = (rem - 1) // rate + 1
-    m[m[k + X_TIME]] = now + ps if ps < MAX_PS - now else MAX_PS
+    m[m[k + X_TIME] & ADDRESS] = now + ps if ps < MAX_PS - now else MAX_PS
 
 
 @njit(cache=True)
@@ -186,6 +192,7 @@ def as_level(bits):
 @njit(cache=True)
 def enter_pools(m, k):
     """Let slot `k` take part in its pools; a slot without pools flows at its cap at once."""
+    k &= ADDRESS
     m[k + X_STATE] = IN_FLOW
     n = m[k + X_NP]
     if n == 0:
@@ -193,26 +200,29 @@ def enter_pools(m, k):
         return
     stream = m[m[AT_ROW] + m[k + X_ROW] * ROW_FIELDS + R_STREAM]
     for j in range(n):
-        p = m[k + X_POOL + j]
-        m[p + P_W] += m[k + X_WC + j]
-        m[p + P_DEMAND] += m[k + X_DEMAND + j]
+        part = (k + j) & ADDRESS
+        p = m[part + X_POOL] & ADDRESS
+        m[p + P_W] += m[part + X_WC]
+        m[p + P_DEMAND] += m[part + X_DEMAND]
         if m[p + P_W] >= MAX_SUM or m[p + P_DEMAND] >= MAX_PS:
             m[ERR] = E_SUM
             m[ERR_A] = m[p + P_ID]
-        place = m[AT_MEMBER] + m[p + P_ID] * m[SLOTS] + m[p + P_ROWS]
+        place = (m[AT_MEMBER] + m[p + P_ID] * m[SLOTS] + m[p + P_ROWS]) & ADDRESS
         m[place] = k
-        m[k + X_PLACE + j] = place
+        m[part + X_PLACE] = place
         m[p + P_ROWS] += 1
         if stream > 0:
-            m[p + P_COUNT + stream] += 1
-            if m[p + P_COUNT + stream] == 1:
+            count = (p + P_COUNT + stream) & ADDRESS
+            m[count] += 1
+            if m[count] == 1:
                 change_mask(m, p, 1 << stream)
     key = ordered(float(m[k + X_CAP]) / float(m[k + X_W]))
     m[k + X_KEY] = key
-    at = m[AT_ACTIVE] + m[ACTIVE]
-    while at > m[AT_ACTIVE] and m[m[at - 1] + X_KEY] > key:
+    at = (m[AT_ACTIVE] + m[ACTIVE]) & ADDRESS
+    first = m[AT_ACTIVE] & ADDRESS
+    while at > first and m[(m[at - 1] & ADDRESS) + X_KEY] > key:
         m[at] = m[at - 1]
-        at -= 1
+        at = (at - 1) & ADDRESS
     m[at] = k
     m[ACTIVE] += 1
     m[DIRTY] = 1
@@ -221,35 +231,37 @@ def enter_pools(m, k):
 @njit(cache=True)
 def leave_pools(m, k):
     """Take slot `k` out of its pools and stop it; its remaining work is up to date afterwards."""
+    k &= ADDRESS
     set_rate(m, k, 0, m[NOW])
     n = m[k + X_NP]
     if n == 0:
         return
     stream = m[m[AT_ROW] + m[k + X_ROW] * ROW_FIELDS + R_STREAM]
     for j in range(n):
-        p = m[k + X_POOL + j]
-        m[p + P_W] -= m[k + X_WC + j]
-        m[p + P_DEMAND] -= m[k + X_DEMAND + j]
+        part = (k + j) & ADDRESS
+        p = m[part + X_POOL] & ADDRESS
+        m[p + P_W] -= m[part + X_WC]
+        m[p + P_DEMAND] -= m[part + X_DEMAND]
         m[p + P_ROWS] -= 1
-        place = m[k + X_PLACE + j]
-        moved = m[m[AT_MEMBER] + m[p + P_ID] * m[SLOTS] + m[p + P_ROWS]]
+        place = m[part + X_PLACE] & ADDRESS
+        moved = m[(m[AT_MEMBER] + m[p + P_ID] * m[SLOTS] + m[p + P_ROWS]) & ADDRESS] & ADDRESS
         m[place] = moved
-        i = 0
-        while m[moved + X_POOL + i] != p:
-            i += 1
-        m[moved + X_PLACE + i] = place
+        while m[moved + X_POOL] != p:
+            moved = (moved + 1) & ADDRESS
+        m[moved + X_PLACE] = place
         if stream > 0:
-            m[p + P_COUNT + stream] -= 1
-            if m[p + P_COUNT + stream] == 0:
+            count = (p + P_COUNT + stream) & ADDRESS
+            m[count] -= 1
+            if m[count] == 0:
                 change_mask(m, p, 1 << stream)
     m[ACTIVE] -= 1
-    end = m[AT_ACTIVE] + m[ACTIVE]
-    at = m[AT_ACTIVE]
+    end = (m[AT_ACTIVE] + m[ACTIVE]) & ADDRESS
+    at = m[AT_ACTIVE] & ADDRESS
     while m[at] != k:
-        at += 1
+        at = (at + 1) & ADDRESS
     while at < end:
         m[at] = m[at + 1]
-        at += 1
+        at = (at + 1) & ADDRESS
     m[DIRTY] = 1
 
 
@@ -267,17 +279,19 @@ def scaled_cap(m, r):
 @njit(cache=True)
 def place_flow(m, k):
     """Set cap and demands of slot `k` and let it flow, or hold it while a claim or a stopped unit forbids."""
+    k &= ADDRESS
     row = m[k + X_ROW]
     cap = scaled_cap(m, m[AT_ROW] + row * ROW_FIELDS)
     m[k + X_CAP] = cap
     held = cap == 0
     for j in range(m[k + X_NP]):
-        coef = m[k + X_COEF + j]
+        part = (k + j) & ADDRESS
+        coef = m[part + X_COEF]
         demand = MAX_DEMAND
         if float(coef) * float(cap) < MAX_DEMAND:
             demand = coef * cap
-        m[k + X_DEMAND + j] = demand
-        owner = m[m[k + X_POOL + j] + P_CLAIM]
+        m[part + X_DEMAND] = demand
+        owner = m[(m[part + X_POOL] & ADDRESS) + P_CLAIM]
         if owner >= 0 and owner != row:
             held = True
     if held:
@@ -289,7 +303,8 @@ def place_flow(m, k):
 @njit(cache=True)
 def begin_flow(m, k):
     """Row of slot `k` has passed its lead and has work."""
-    r = m[AT_ROW] + m[k + X_ROW] * ROW_FIELDS
+    k &= ADDRESS
+    r = (m[AT_ROW] + m[k + X_ROW] * ROW_FIELDS) & ADDRESS
     m[r + R_STATUS] = FLOW
     w = m[r + R_WEIGHT]
     n = 0
@@ -298,7 +313,7 @@ def begin_flow(m, k):
         p = m[r + R_POOL + j]
         coef = m[r + R_COEF + j]
         if p >= 0 and coef > 0:
-            p = m[AT_POOL] + p * POOL_FIELDS
+            p = (m[AT_POOL] + p * POOL_FIELDS) & ADDRESS
             i = 0
             while i < n and m[k + X_POOL + i] != p:
                 i += 1
@@ -314,7 +329,7 @@ def begin_flow(m, k):
     m[k + X_MASK] = mask
     m[k + X_W] = w
     m[k + X_RATE] = 0
-    m[m[k + X_TIME]] = NEVER
+    m[m[k + X_TIME] & ADDRESS] = NEVER
     m[k + X_REM] = m[r + R_WORK]
     m[k + X_LAST] = m[NOW]
     place_flow(m, k)
@@ -324,7 +339,7 @@ def begin_flow(m, k):
 def claim_pool(m, p, row):
     """Row takes the pool at `p` for itself; others that draw on it are held."""
     m[p + P_CLAIM] = row
-    k = m[AT_SLOT]
+    k = m[AT_SLOT] & ADDRESS
     for _ in range(m[TOP]):
         if m[k + X_STATE] == IN_FLOW and m[k + X_MASK] >> m[p + P_ID] & 1 != 0:
             leave_pools(m, k)
@@ -336,7 +351,7 @@ def claim_pool(m, p, row):
 def release_claim(m, p):
     """Give the pool at `p` back; held rows flow again where nothing else holds them."""
     m[p + P_CLAIM] = -1
-    k = m[AT_SLOT]
+    k = m[AT_SLOT] & ADDRESS
     for _ in range(m[TOP]):
         if m[k + X_STATE] == HELD and m[k + X_MASK] >> m[p + P_ID] & 1 != 0:
             place_flow(m, k)
@@ -361,8 +376,9 @@ def floor_share(w, left, load, guess):
 @njit(cache=True)
 def lowest_pool(m):
     """Number of the pool with the lowest exact level left / load, the lower among equals; -1 if no row is left."""
-    pools = m[POOLS]
-    left, load, level = m[AT_FILL], m[AT_FILL] + pools, m[AT_FILL] + 2 * pools
+    pools = m[POOLS] & ADDRESS
+    left = m[AT_FILL] & ADDRESS
+    load, level = (left + pools) & ADDRESS, (left + 2 * pools) & ADDRESS
     lowest = NO_LEVEL
     for i in range(pools):
         n = m[load + i]
@@ -384,20 +400,21 @@ def lowest_pool(m):
 @njit(cache=True)
 def fill(m):
     """Raise the level until all rows that draw on a pool with a load are frozen at their new rate."""
-    pools = m[POOLS]
-    first, end = m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]
-    frozen = m[AT_FROZEN]
+    pools = m[POOLS] & ADDRESS
+    first, frozen, scratch = m[AT_ACTIVE] & ADDRESS, m[AT_FROZEN] & ADDRESS, m[AT_FILL] & ADDRESS
+    end = (first + m[ACTIVE]) & ADDRESS
     while True:
         best = lowest_pool(m)
         if best < 0:
             return
-        left, load, bits = m[m[AT_FILL] + best], m[m[AT_FILL] + pools + best], m[m[AT_FILL] + 2 * pools + best]
+        at = (scratch + best) & ADDRESS
+        left, load, bits = m[at], m[at + pools], m[at + 2 * pools]
         level = as_level(bits)
         n = 0
-        while first < end and m[m[first] + X_NEW] >= 0:
-            first += 1
+        while first < end and m[(m[first] & ADDRESS) + X_NEW] >= 0:
+            first = (first + 1) & ADDRESS
         for a in range(first, end):  # rows that reach their cap before the pool is full
-            k = m[a]
+            k = m[a] & ADDRESS
             if m[k + X_KEY] > bits + MARGIN:
                 break
             if m[k + X_NEW] < 0:
@@ -407,21 +424,22 @@ def fill(m):
                     m[frozen + n] = k
                     n += 1
         if n == 0:
-            members = m[AT_MEMBER] + best * m[SLOTS]
-            for a in range(members, members + m[m[AT_POOL] + best * POOL_FIELDS + P_ROWS]):
-                k = m[a]
+            members = (m[AT_MEMBER] + best * m[SLOTS]) & ADDRESS
+            for a in range(members, members + m[((m[AT_POOL] + best * POOL_FIELDS) & ADDRESS) + P_ROWS]):
+                k = m[a] & ADDRESS
                 w, old = m[k + X_W], m[k + X_NEW]
                 rate = floor_share(w, left, load, float(w) * level)
                 m[k + X_NEW] = rate if old < 0 else old
                 m[frozen + n] = k
                 n += 1 if old < 0 else 0
         for a in range(frozen, frozen + n):  # their draw is taken out of their pools
-            k = m[a]
+            k = m[a] & ADDRESS
             rate = m[k + X_NEW]
             for j in range(m[k + X_NP]):
-                at = m[k + X_FILL + j]
-                m[at] -= m[k + X_COEF + j] * rate
-                m[at + pools] -= m[k + X_WC + j]
+                part = (k + j) & ADDRESS
+                at = m[part + X_FILL] & ADDRESS
+                m[at] -= m[part + X_COEF] * rate
+                m[at + pools] -= m[part + X_WC]
 
 
 @njit(cache=True)
@@ -429,24 +447,27 @@ def solve(m):
     """Weighted max-min rates of all flowing rows (see the module's docstring)."""
     m[DIRTY] = 0
     tight = 0
-    p = m[AT_POOL]
-    at = m[AT_FILL]
-    for i in range(m[POOLS]):
+    p = m[AT_POOL] & ADDRESS
+    at = m[AT_FILL] & ADDRESS
+    pools = m[POOLS] & ADDRESS
+    for i in range(pools):
         left = m[p + P_CAP] << COEF_BITS
         m[at + i] = left
-        m[at + m[POOLS] + i] = 0  # a pool that cannot fill takes no part
+        m[at + pools + i] = 0  # a pool that cannot fill takes no part
         if m[p + P_DEMAND] > min(left, MAX_DEMAND - 1):
-            m[at + m[POOLS] + i] = m[p + P_W]
+            m[at + pools + i] = m[p + P_W]
             tight |= 1 << i
-        p += POOL_FIELDS
-    for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
-        k = m[a]
+        p = (p + POOL_FIELDS) & ADDRESS
+    first = m[AT_ACTIVE] & ADDRESS
+    end = (first + m[ACTIVE]) & ADDRESS
+    for a in range(first, end):
+        k = m[a] & ADDRESS
         m[k + X_NEW] = -1 if m[k + X_MASK] & tight != 0 else m[k + X_CAP]
     if tight != 0:
         fill(m)
     now = m[NOW]
-    for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
-        k = m[a]
+    for a in range(first, end):
+        k = m[a] & ADDRESS
         if m[k + X_NEW] != m[k + X_RATE]:
             set_rate(m, k, m[k + X_NEW], now)
 
@@ -454,15 +475,15 @@ def solve(m):
 @njit(cache=True)
 def log_pools(m):
     """Append time, pool, mix, capacity and usage (rounded up) of every pool to the log."""
-    p = m[AT_POOL]
+    p = m[AT_POOL] & ADDRESS
     for i in range(m[POOLS]):
         used = 0
         for a in range(m[AT_ACTIVE], m[AT_ACTIVE] + m[ACTIVE]):
-            k = m[a]
+            k = m[a] & ADDRESS
             for j in range(m[k + X_NP]):
                 if m[k + X_POOL + j] == p:
                     used += m[k + X_COEF + j] * m[k + X_RATE]
-        at = m[AT_POOL_LOG] + 5 * m[POOL_LOG]
+        at = (m[AT_POOL_LOG] + 5 * m[POOL_LOG]) & ADDRESS
         m[at] = m[NOW]
         m[at + 1] = i
         m[at + 2] = m[p + P_MASK]

@@ -8,6 +8,7 @@ that can start. Rounds repeat until one changes nothing; then rates are solved a
 from numba import njit
 
 from archsim.engine.core import (
+    ADDRESS,
     AT_HEAP,
     AT_LIST,
     AT_PARK,
@@ -119,7 +120,7 @@ def blocked_by(m, r):
     for j in range(2):
         store = m[r + R_STORE + j]
         if store >= 0:
-            at = m[AT_STORE] + store * STORE_FIELDS
+            at = (m[AT_STORE] + store * STORE_FIELDS) & ADDRESS
             level = m[at + S_LEVEL] + m[r + R_TAKE + j]
             if level < 0 or level > m[at + S_CAP]:
                 if m[r + R_MODE + j] & 1 == 0:
@@ -163,8 +164,8 @@ def serve(m, i):
 
     Rows that cannot start are parked in order and looked at again only when what blocked them has changed.
     """
-    u = AT_UNIT + i * UNIT_FIELDS
-    heap, parked = m[AT_HEAP] + i * m[QUEUE], m[AT_PARK] + i * m[QUEUE]
+    u = (AT_UNIT + i * UNIT_FIELDS) & ADDRESS
+    heap, parked = (m[AT_HEAP] + i * m[QUEUE]) & ADDRESS, (m[AT_PARK] + i * m[QUEUE]) & ADDRESS
     many = i == m[UNITS]
     waiting = m[u + U_HEAP] + m[u + U_PARK]
     if many and m[TOP] + waiting > m[SLOTS]:
@@ -181,7 +182,7 @@ def serve(m, i):
             break
         key = m[parked + at] if old else m[heap]
         row = key & KEY_MASK
-        r = m[AT_ROW] + row * ROW_FIELDS
+        r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
         resource = -1
         if m[r + R_STORE] >= 0 or m[r + R_STORE + 1] >= 0 or m[r + R_CLAIM] >= 0:
             resource = blocked_by(m, r)
@@ -213,7 +214,7 @@ def dispatch(m):
     """Offer every idle unit, by ascending id, its next row."""
     if m[CURSOR] == 0:
         m[WANT] = 0
-    u = AT_UNIT + m[CURSOR] * UNIT_FIELDS
+    u = (AT_UNIT + m[CURSOR] * UNIT_FIELDS) & ADDRESS
     for i in range(m[CURSOR], m[UNITS] + 1):
         if m[u + U_WANT] != 0:
             m[u + U_WANT] = 0
@@ -224,7 +225,7 @@ def dispatch(m):
                     m[WANT] = 1
                     m[CURSOR] = i
                     return code
-        u += UNIT_FIELDS
+        u = (u + UNIT_FIELDS) & ADDRESS
     m[CURSOR] = 0
     return m[ERR]
 
@@ -232,7 +233,7 @@ def dispatch(m):
 @njit(cache=True)
 def sort_due(m):
     """Order the due rows by id (they come nearly sorted)."""
-    at = m[AT_LIST] + L_DUE * m[LIST]
+    at = (m[AT_LIST] + L_DUE * m[LIST]) & ADDRESS
     for i in range(at + 1, at + m[DUE]):
         row = m[i]
         j = i
@@ -261,9 +262,9 @@ def end_due(m):
             return FLUSH
         row = m[m[AT_LIST] + L_DUE * m[LIST] + m[DUE_AT]]
         m[DUE_AT] += 1
-        r = m[AT_ROW] + row * ROW_FIELDS
+        r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
         status = m[r + R_STATUS]
-        k = m[AT_SLOT] + m[r + R_SLOT] * SLOT_FIELDS
+        k = (m[AT_SLOT] + m[r + R_SLOT] * SLOT_FIELDS) & ADDRESS
         if status == LEAD and m[r + R_SLOT] >= 0:
             m[EVENTS] += 1
             m[HAPPENED] = 1
@@ -297,12 +298,12 @@ def complete(m):
 def next_event(m):
     """Earliest time at which a lead or a row ends (NEVER if none), with the rows due then in the list."""
     t = NEVER
-    times = m[AT_TIME]
+    times = m[AT_TIME] & ADDRESS
     for i in range(times, times + m[TOP]):
         t = min(t, m[i])
     n = 0
     if t != NEVER:
-        due = m[AT_LIST] + L_DUE * m[LIST]
+        due = (m[AT_LIST] + L_DUE * m[LIST]) & ADDRESS
         for i in range(m[TOP]):
             if m[times + i] == t:
                 m[due + n] = m[m[AT_SLOT] + i * SLOT_FIELDS + X_ROW]
@@ -315,7 +316,7 @@ def next_event(m):
 @njit(cache=True)
 def next_step(m):
     """Next picosecond if anything moves, else NEVER."""
-    k = m[AT_SLOT]
+    k = m[AT_SLOT] & ADDRESS
     for _ in range(m[TOP]):
         if m[k + X_STATE] == IN_LEAD or (m[k + X_STATE] == IN_FLOW and m[k + X_RATE] > 0):
             return m[NOW] + 1
@@ -326,7 +327,7 @@ def next_step(m):
 @njit(cache=True)
 def step(m):
     """Move every running row by one picosecond; those that end are due."""
-    due = m[AT_LIST] + L_DUE * m[LIST]
+    due = (m[AT_LIST] + L_DUE * m[LIST]) & ADDRESS
     n = 0
     k = m[AT_SLOT] - SLOT_FIELDS
     for _ in range(m[TOP]):

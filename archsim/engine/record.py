@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +15,20 @@ from archsim.engine.errors import ScriptError
 Columns = dict[str, np.ndarray]
 Sink = Callable[[str, Columns], None]
 
+
+class Store(Protocol):
+    """Where rows, and a script that gets long, leave the engine."""
+
+    def extend(self, columns: Columns) -> None:
+        """Take rows whose blocks have ended."""
+
+    def append(self, table: str, columns: Columns) -> None:
+        """Take a piece of a table of the script."""
+
+
 CHUNK = 65536
+KEEP_ROWS = 65536  # of templates: 216 bytes each
+KNOWN = 256  # templates that are recognised, once written
 BLOCK_LOG = ("block", "label", "request", "emit_ps", "end_ps", "useful", "total", "status")
 NOTE_LOG = ("time_ps", "kind", "request", "value", "extra")
 RATE_LOG = ("time_ps", "pool", "id", "rate")
@@ -127,7 +141,7 @@ class Script:
 
     actions: Columns  # ACTION_LOG
     after: np.ndarray  # ids of blocks that emissions wait for, in order
-    templates: tuple[Block, ...]
+    templates: Sequence[Block]
     labels: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
 
@@ -154,12 +168,7 @@ class Script:
     ) -> Script:
         """Inverse of :meth:`tables`; also takes the concatenated chunks that a sink received."""
         rows, edges = tables.get("script_rows") or {}, tables.get("script_edges") or {}
-        templates = []
-        count = int(rows["template"].max()) + 1 if rows and len(rows["template"]) else 0
-        for i in range(count):
-            r = {name: column[rows["template"] == i] for name, column in rows.items()}
-            e = {name: column[edges["template"] == i] for name, column in edges.items()}
-            templates.append(_template(r, e))
+        templates = split_templates(rows, edges) if rows else []
         after = tables["script_after"]["block"] if tables.get("script_after") else np.zeros(0, dtype=np.int64)
         return cls(dict(tables["script"]), after, tuple(templates), tuple(labels), tuple(kinds))
 
@@ -188,22 +197,48 @@ def template_edges(index: int, block: Block) -> Columns:
     return {"template": np.full(len(row), index, dtype=np.int64), "row": row, "succ": block.succ}
 
 
-def _template(rows: Columns, edges: Columns) -> Block:
+def split_templates(rows: Columns, edges: Columns) -> list[Block]:
+    """Templates of the two tables, by number; those of a number that is not there have no rows."""
+    count = int(rows["template"].max()) + 1 if len(rows["template"]) else 0
+    cuts = []
+    for table in (rows, edges):
+        number = table["template"] if table else np.zeros(0, dtype=np.int64)
+        if (number[1:] < number[:-1]).any():
+            order = np.argsort(number, kind="stable")
+            table.update({name: column[order] for name, column in table.items()})
+            number = table["template"]
+        cuts.append(np.searchsorted(number, np.arange(count + 1)).tolist())
+    return [
+        template_of(
+            {name: column[cuts[0][i] : cuts[0][i + 1]] for name, column in rows.items()},
+            {name: column[cuts[1][i] : cuts[1][i + 1]] for name, column in edges.items()},
+        )
+        for i in range(count)
+    ]
+
+
+def template_of(rows: Columns, edges: Columns) -> Block:
+    """Inverse of :func:`template_rows` and :func:`template_edges` for one template."""
     columns = {}
     for name in _FLAT:
         if name in _WIDE:
             columns[name] = np.stack([rows[f"{name}_{j}"] for j in range(_WIDE[name])], axis=1)
         else:
-            columns[name] = np.ascontiguousarray(rows[name])
+            columns[name] = rows[name].copy()  # a template owns its columns, so that it is known again
     counts = np.bincount(edges["row"], minlength=len(rows["unit"]))
     ptr = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-    return Block(**columns, succ_ptr=ptr, succ=np.ascontiguousarray(edges["succ"]))
+    return Block(**columns, succ_ptr=ptr, succ=edges["succ"].copy())
 
 
 class Recorder:
-    """Writes the script while a run goes on."""
+    """Writes the script while a run goes on.
 
-    def __init__(self, sink: Sink | None) -> None:
+    It stays here until its templates have `KEEP_ROWS` rows; then it goes to `later`, if given.
+    """
+
+    def __init__(self, sink: Sink | None, later: Sink | None = None) -> None:
+        self._later = later if sink is None else None
+        self._known_rows = self._kept_rows = 0
         self.actions = Log("script", ACTION_LOG, sink)
         self.after = Log("script_after", ("block",), sink)
         self._rows = Log("script_rows", TEMPLATE_ROWS, sink)
@@ -224,14 +259,41 @@ class Recorder:
         index, self._count = self._count, self._count + 1
         if kept[0] is block[0] and all(a is b for a, b in zip(kept, block)):
             self._known[id(block)] = (block, index)
+            self._known_rows += kept.rows
         if self._keep:
             self._templates.append(kept)
+            self._kept_rows += kept.rows
+            if self._later is not None and self._kept_rows > KEEP_ROWS:
+                self._overflow(self._later)
         else:
-            self._rows.extend(template_rows(index, kept))
-            self._edges.extend(template_edges(index, kept))
-            if len(self._known) > 256:
-                self._known.pop(next(iter(self._known)))
+            self._write(index, kept)
+            self._forget()
         return index
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the script is still here."""
+        return self._keep
+
+    def _write(self, index: int, block: Block) -> None:
+        self._rows.extend(template_rows(index, block))
+        self._edges.extend(template_edges(index, block))
+
+    def _forget(self) -> None:
+        """Forget the oldest templates; a block emitted again after that is written again."""
+        while len(self._known) > KNOWN or self._known_rows > KEEP_ROWS:
+            block, _ = self._known.pop(next(iter(self._known)))
+            self._known_rows -= block.rows
+
+    def _overflow(self, sink: Sink) -> None:
+        """Hand the templates to `sink`, and from now on all that is recorded."""
+        self._keep = False
+        for log in (self.actions, self.after, self._rows, self._edges):
+            log.sink = sink
+        for index, block in enumerate(self._templates):
+            self._write(index, block)
+        self._templates.clear()
+        self._forget()
 
     def flush(self) -> None:
         """Hand everything held to the sink."""

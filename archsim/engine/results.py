@@ -9,7 +9,7 @@ import numpy as np
 
 from archsim.engine import core, record
 from archsim.engine.errors import SimError
-from archsim.engine.record import Columns, Digest, Log, Sink
+from archsim.engine.record import Columns, Digest, Log, Sink, Store
 from archsim.engine.window import ROW_LOG, Window
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class _Ref(weakref.ref):
 class Results:
     """Logs of one run. A block is retired when all its rows have ended; its line stays open while its handle lives."""
 
-    def __init__(self, window: Window, log: str, sink: Sink | None) -> None:
-        self.window, self.level, self.sink = window, log, sink
+    def __init__(self, window: Window, log: str, sink: Sink | None, store: Store | None = None) -> None:
+        self.window, self.level, self.sink, self.store = window, log, sink, store
         self.rows = Log("rows", [name for name, _ in ROW_LOG], sink)
         self.blocks = Log("blocks", record.BLOCK_LOG, sink)
         self.notes = Log("notes", record.NOTE_LOG, sink)
@@ -92,7 +92,7 @@ class Results:
         if done:
             self._keep_blocks(table[done])
         if self.level != "off":
-            self.rows.extend(columns)
+            (self.store or self.rows).extend(columns)
         window.compact(lines)
 
     def _keep_blocks(self, table: np.ndarray) -> None:
@@ -156,7 +156,7 @@ class Results:
     # -- tables ---------------------------------------------------------------------------------------------
 
     def row_columns(self) -> Columns:
-        """Rows by ascending id; without those that went to the sink."""
+        """Rows by ascending id; without those that went to the sink or the store."""
         return _sorted(self.rows.columns(), self.window.row_log(self._all_lines()), "row")
 
     def block_columns(self) -> Columns:
@@ -183,5 +183,7 @@ class Results:
 
 def _sorted(held: Columns, live: Columns, key: str) -> Columns:
     joined = {name: np.concatenate((held[name], live[name])) for name in live}
+    if (joined[key][1:] >= joined[key][:-1]).all():
+        return joined
     order = np.argsort(joined[key], kind="stable")
     return {name: column[order] for name, column in joined.items()}

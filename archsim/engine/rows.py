@@ -3,6 +3,7 @@
 from numba import njit
 
 from archsim.engine.core import (
+    ADDRESS,
     AT_ARC,
     AT_BLOCK,
     AT_DEP,
@@ -106,11 +107,11 @@ from archsim.engine.core import (
 @njit(cache=True)
 def make_ready(m, row):
     """Put a row whose predecessors are done into its unit's queue, ordered by (priority, id)."""
-    r = m[AT_ROW] + row * ROW_FIELDS
+    r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
     i = m[r + R_UNIT]
     if i < 0:
         i = m[UNITS]
-    u = AT_UNIT + i * UNIT_FIELDS
+    u = (AT_UNIT + i * UNIT_FIELDS) & ADDRESS
     m[r + R_STATUS] = READY
     heap_push(m, m[AT_HEAP] + i * m[QUEUE], m[u + U_HEAP], (m[r + R_PRIO] << KEY_BITS) + row)
     m[u + U_HEAP] += 1
@@ -123,10 +124,10 @@ def change_level(m, store, delta, row_id):
     """Add `delta` to a store's level, for the row with global id `row_id`; the caller has checked the range."""
     if delta == 0:
         return
-    at = m[AT_STORE] + store * STORE_FIELDS
+    at = (m[AT_STORE] + store * STORE_FIELDS) & ADDRESS
     m[at + S_LEVEL] += delta
     if m[FULL] != 0:
-        line = m[AT_LEVEL_LOG] + 4 * m[LEVEL_LOG]
+        line = (m[AT_LEVEL_LOG] + 4 * m[LEVEL_LOG]) & ADDRESS
         m[line] = m[NOW]
         m[line + 1] = store
         m[line + 2] = m[at + S_LEVEL]
@@ -141,7 +142,7 @@ def misfit(m, r, field, sign):
     for j in range(2):
         store = m[r + R_STORE + j]
         if store >= 0:
-            at = m[AT_STORE] + store * STORE_FIELDS
+            at = (m[AT_STORE] + store * STORE_FIELDS) & ADDRESS
             level = m[at + S_LEVEL] + sign * m[r + field + j]
             if level < 0 or level > m[at + S_CAP]:
                 return j
@@ -168,7 +169,7 @@ def store_error(m, code, row, j):
 @njit(cache=True)
 def undo_take(m, row):
     """Give back what `row` took at its start (once). Returns 0 or an error."""
-    r = m[AT_ROW] + row * ROW_FIELDS
+    r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
     if m[r + R_WATCH] & UNDONE != 0:
         return 0
     m[r + R_WATCH] |= UNDONE
@@ -182,12 +183,13 @@ def undo_take(m, row):
 @njit(cache=True)
 def free_slot(m, r):
     """Empty the slot of the row at `r`, if it has one."""
+    r &= ADDRESS
     if m[r + R_SLOT] < 0:
         return
-    k = m[AT_SLOT] + m[r + R_SLOT] * SLOT_FIELDS
+    k = (m[AT_SLOT] + m[r + R_SLOT] * SLOT_FIELDS) & ADDRESS
     m[r + R_SLOT] = -1
     m[k + X_STATE] = EMPTY
-    m[m[k + X_TIME]] = NEVER
+    m[m[k + X_TIME] & ADDRESS] = NEVER
     m[k + X_ROW] = -1
     while m[TOP] > m[UNITS] and m[m[AT_SLOT] + (m[TOP] - 1) * SLOT_FIELDS + X_STATE] == EMPTY:
         m[TOP] -= 1
@@ -196,8 +198,9 @@ def free_slot(m, r):
 @njit(cache=True)
 def free_unit(m, r):
     """The row at `r` ends (done or cut): book its unit's time and free the unit."""
+    r &= ADDRESS
     if m[r + R_UNIT] >= 0:
-        u = AT_UNIT + m[r + R_UNIT] * UNIT_FIELDS
+        u = (AT_UNIT + m[r + R_UNIT] * UNIT_FIELDS) & ADDRESS
         m[u + U_ROW] = -1
         m[u + U_BUSY] += m[NOW] - m[r + R_START]
         m[u + U_NEED] -= 1
@@ -218,7 +221,7 @@ def wake(m, row):
 @njit(cache=True)
 def drop_wait(m, row):
     """Take `row` off the list of rows that wait to give."""
-    at = m[AT_LIST] + L_WAIT * m[LIST]
+    at = (m[AT_LIST] + L_WAIT * m[LIST]) & ADDRESS
     last = m[WAITS] - 1
     for i in range(last + 1):
         if m[at + i] == row:
@@ -230,7 +233,7 @@ def drop_wait(m, row):
 @njit(cache=True)
 def give(m, row):
     """Apply the store changes of the end of `row`: 1 done, 0 it waits in ENDWAIT, or an error."""
-    r = m[AT_ROW] + row * ROW_FIELDS
+    r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
     j = misfit(m, r, R_GIVE, 1)
     if j >= 0:
         if m[r + R_MODE + j] & 2 != 0:
@@ -250,7 +253,7 @@ def give(m, row):
 @njit(cache=True)
 def finish(m, row):
     """End `row` now: stores, unit, claim, successors, block. Returns 0 or an error; the row may wait in ENDWAIT."""
-    r = m[AT_ROW] + row * ROW_FIELDS
+    r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
     if m[r + R_STORE] >= 0 or m[r + R_STORE + 1] >= 0:
         code = give(m, row)
         if code != 1:
@@ -263,16 +266,16 @@ def finish(m, row):
     free_unit(m, r)
     if m[r + R_CLAIM] >= 0:
         release_claim(m, m[AT_POOL] + m[r + R_CLAIM] * POOL_FIELDS)
-    b = m[AT_BLOCK] + m[r + R_BLK] * BLOCK_FIELDS
+    b = (m[AT_BLOCK] + m[r + R_BLK] * BLOCK_FIELDS) & ADDRESS
     first = m[b + B_ROW]
     if m[r + R_HEIR] >= 0 and m[m[AT_ROW] + (first + m[r + R_HEIR]) * ROW_FIELDS + R_STATUS] == CUT:
         code = undo_take(m, row)
         if code != 0:
             return code
-    at = m[AT_ARC] + m[b + B_SUCC] + m[r + R_SUCC]
+    at = (m[AT_ARC] + m[b + B_SUCC] + m[r + R_SUCC]) & ADDRESS
     for e in range(at, at + m[r + R_NSUCC]):
         to = first + m[e]
-        t = m[AT_ROW] + to * ROW_FIELDS
+        t = (m[AT_ROW] + to * ROW_FIELDS) & ADDRESS
         m[t + R_PEND] -= 1
         if m[t + R_PEND] == 0 and m[t + R_STATUS] == PENDING:
             make_ready(m, to)
@@ -291,9 +294,9 @@ def release_dependents(m, b):
     e = m[b + B_DEP]
     m[b + B_DEP] = -1
     while e >= 0:
-        at = m[AT_DEP] + 2 * e
+        at = (m[AT_DEP] + 2 * e) & ADDRESS
         line = m[at + 1]
-        d = m[AT_BLOCK] + line * BLOCK_FIELDS
+        d = (m[AT_BLOCK] + line * BLOCK_FIELDS) & ADDRESS
         m[d + B_WAIT] -= 1
         if m[d + B_WAIT] == 0:
             release_roots(m, line)
@@ -306,8 +309,8 @@ def release_dependents(m, b):
 @njit(cache=True)
 def release_roots(m, line):
     """Make the rows of block number `line` that have no predecessor ready."""
-    b = m[AT_BLOCK] + line * BLOCK_FIELDS
-    at = m[AT_ARC] + m[b + B_ROOT]
+    b = (m[AT_BLOCK] + line * BLOCK_FIELDS) & ADDRESS
+    at = (m[AT_ARC] + m[b + B_ROOT]) & ADDRESS
     for e in range(at, at + m[b + B_NROOT]):
         row = m[b + B_ROW] + m[e]
         if m[m[AT_ROW] + row * ROW_FIELDS + R_STATUS] == PENDING:
@@ -327,7 +330,7 @@ def free_place(m):
 @njit(cache=True)
 def start(m, row):
     """Start `row` now: stores, claim, unit, then its lead."""
-    r = m[AT_ROW] + row * ROW_FIELDS
+    r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
     now = m[NOW]
     m[HAPPENED] = 1
     m[r + R_START] = now
@@ -348,12 +351,12 @@ def start(m, row):
             return
     if i < 0:
         i = free_place(m)
-    k = m[AT_SLOT] + i * SLOT_FIELDS
+    k = (m[AT_SLOT] + i * SLOT_FIELDS) & ADDRESS
     m[r + R_SLOT] = i
     m[k + X_ROW] = row
     if lead == 0:
         begin_flow(m, k)
     else:
         m[k + X_STATE] = IN_LEAD
-        m[m[k + X_TIME]] = now + lead
+        m[m[k + X_TIME] & ADDRESS] = now + lead
         m[k + X_REM] = lead

@@ -29,7 +29,7 @@ from archsim.engine.handle import Handle, RowRef
 from archsim.engine.machine import PoolDecl, StoreDecl, UnitDecl, mix_table, name_ids, store_levels
 from archsim.engine.play import Player
 from archsim.engine.process import AllOf, AnyOf, Leaf, Outcome, Process, Signal, Timer, Waitable, subscribe
-from archsim.engine.record import Columns, Script, Sink
+from archsim.engine.record import Columns, Script, Sink, Store
 from archsim.engine.results import Results
 from archsim.engine.window import Window
 
@@ -61,6 +61,10 @@ class Sim:
     sink : callable, optional
         ``sink(kind, columns)`` receives finished chunks of ``rows blocks notes rates script script_after script_rows
         script_edges pool_log levels_log``; they are not kept here then. Rows come in order of retirement.
+    store : Store, optional
+        Takes rows in place of the log and, once it is long, the script.
+    script : bool
+        Record what is done from outside, for :meth:`play`.
     step_ps : bool
         Move by single picoseconds instead of from event to event; for the proof that both agree.
     """
@@ -73,6 +77,8 @@ class Sim:
         *,
         log: str = "off",
         sink: Sink | None = None,
+        store: Store | None = None,
+        script: bool = True,
         step_ps: bool = False,
     ) -> None:
         if log not in ("off", "tasks", "full"):
@@ -82,8 +88,9 @@ class Sim:
         self.log = log
         self.window = Window(len(self.units), mix_table(self.pools), store_levels(self.stores), log == "full", step_ps)
         self._top_capacity = [max([p.capacity, *p.mix.values()]) for p in self.pools]
-        self.results = Results(self.window, log, sink)
-        self._recorder = None if log == "off" else record.Recorder(sink)
+        self.results = Results(self.window, log, sink, store)
+        later = store.append if store is not None else None
+        self._recorder = record.Recorder(sink, later) if script and log != "off" else None
         self.labels: list[str] = []
         self.kinds: list[str] = []
         self._label_ids: dict[str, int] = {}
@@ -455,6 +462,11 @@ class Sim:
     def rates(self) -> Columns:
         """Rate changes in order: ``pool`` 0 for a unit and 1 for a pool, ``id``, ``rate`` in 2**-20."""
         return self.results.rates.columns()
+
+    @property
+    def keeps_script(self) -> bool:
+        """Whether :meth:`script` has the script: it was recorded, and is not in the store or sink."""
+        return self._recorder is not None and self._recorder.keeps
 
     def script(self) -> Script:
         """What was done to this run, for :meth:`play`."""

@@ -25,6 +25,12 @@ def background_rows(trace: Trace) -> np.ndarray:
     return np.append(trace.blocks["role"] == ROLE, False)[trace.row_block]
 
 
+def decode_rows(trace: Trace) -> np.ndarray:
+    """Rows of the job's blocks but prefill: bool[rows]."""
+    decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
+    return decode & ~background_rows(trace) if has_background(trace) else decode
+
+
 def background(trace: Trace) -> dict[str, dict[str, Any]]:
     """Streams by name.
 
@@ -38,28 +44,42 @@ def background(trace: Trace) -> dict[str, dict[str, Any]]:
     """
     if not has_background(trace):
         return {}
-    rows, label = trace.rows, np.append(trace.blocks["label"], "")[trace.row_block]
-    whole = sum((own + shared for _, own, shared in split_pj(trace)), np.zeros(len(rows["row"])))
     found = {}
     for name, entry in trace.manifest["config"]["background"].items():
-        mine = (label == f"{ROLE}.{name}") & (trace.row_op >= 0)
-        took = (trace.row_end_ps - rows["start_ps"])[mine & trace.ran & (rows["status"] == 0)] / PS_PER_S
+        bursts, took, joule = _bursts(trace, name)
         late, _ = _notes(trace, f"late.{name}")
         served, due = (int(values.sum()) for values in _notes(trace, f"served.{name}"))
         unit, scale = ("core_s", PS_PER_S) if entry["device"] == "cpu_stream" else ("bytes", 1)
         amounts = {"due": due, "served": served, "backlog": max(due - served, 0)}
         found[name] = {
             "kind": entry["device"].removesuffix("_stream"),
-            "bursts": int((mine & trace.ran).sum()),
+            "bursts": bursts,
             "late_bursts": len(late),
             "late_max_s": int(late.max(initial=0)) / PS_PER_S,
             **{f"{what}_{unit}": value / scale if scale > 1 else value for what, value in amounts.items()},
-            "bytes": traffic(trace, mine.astype(float)),
-            "energy_j": float(whole[mine].sum()) / PJ_PER_J,
+            "bytes": traffic(trace, lambda part, name=name: _mine(part, name).astype(float)),
+            "energy_j": joule,
             "burst_p50_s": float(np.percentile(took, 50)) if took.size else None,
             "burst_p99_s": float(np.percentile(took, 99)) if took.size else None,
         }
     return found
+
+
+def _mine(trace: Trace, name: str) -> np.ndarray:
+    """Rows of one stream that execute something: bool[rows]."""
+    return np.append(trace.blocks["label"] == f"{ROLE}.{name}", False)[trace.row_block] & (trace.row_op >= 0)
+
+
+def _bursts(trace: Trace, name: str) -> tuple[int, np.ndarray, float]:
+    """Bursts of a stream that began, seconds that each finished one took, and what all cost in joule."""
+    begun, took, joule = 0, [], 0.0
+    for part in trace.parts():
+        rows, mine = part.rows, _mine(part, name)
+        begun += int((mine & part.ran).sum())
+        took.append((part.row_end_ps - rows["start_ps"])[mine & part.ran & (rows["status"] == 0)] / PS_PER_S)
+        whole = sum((own + shared for _, own, shared in split_pj(part)), np.zeros(len(rows["row"])))
+        joule += float(whole[mine].sum()) / PJ_PER_J
+    return begun, np.concatenate(took), joule
 
 
 def background_table(streams: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from archsim.report.states import spans, voltage_factors
-from archsim.report.traffic import action_counts, fractions, free_rows
+from archsim.report.states import slowed_devices, spans, voltage_factors
+from archsim.report.traffic import action_counts, cached, fractions, free_rows
 from archsim.trace import Trace, positions
 from archsim.units import PS_PER_S, InputError
 
@@ -107,7 +107,7 @@ def count_places(trace: Trace) -> np.ndarray:
 def row_pj(trace: Trace, cost: np.ndarray) -> np.ndarray:
     """Energy of each row, in pJ, from a cost per execution of each entry of ``ops``; cut rows pro-rated."""
     padded = np.append(cost, 0.0)  # position -1 (join rows) costs nothing
-    return padded[trace.row_op] * fractions(trace)
+    return padded[trace.row_op] * cached(trace, fractions)
 
 
 def energy(trace: Trace) -> Energy:
@@ -119,24 +119,27 @@ def energy(trace: Trace) -> Energy:
         When an action that was counted has no price.
     """
     prices, counts = prices_pj(trace), action_counts(trace)
-    factors = voltage_factors(trace)
     priced = dict(counts)
-    for device, factor in factors.items():
-        slowed = action_counts(trace, factor)
+    for device in slowed_devices(trace):
+        slowed = action_counts(trace, lambda part, device=device: voltage_factors(part)[device])
         priced |= {action: count for action, count in slowed.items() if action.split(".", 1)[0] == device}
     action_j = {action: count * prices[action] / PJ_PER_J for action, count in priced.items()}
-    when = spans(trace)
+    when = cached(trace, spans)
     static_j = {b: mw * float(when[b].weight_ps.sum()) * PJ_PER_MW_PS / PJ_PER_J for b, mw in static_mw(trace).items()}
     from archsim.report.waste import useful_share, wasted_pj
 
-    marked = useful_share(trace)[1]
     useful, wasted, unmarked = {}, {}, 0.0
-    dynamic = np.zeros(len(marked))
-    for device, lost, whole in wasted_pj(trace):
-        dynamic += whole
-        wasted[device] = float(lost.sum()) / PJ_PER_J
-        useful[device] = float((whole - lost).sum()) / PJ_PER_J
-        unmarked += float((whole - lost)[~marked].sum()) / PJ_PER_J
+    phase_j: dict[str, float] = {}
+    for part in trace.parts():
+        marked = useful_share(part)[1]
+        dynamic = np.zeros(len(marked))
+        for device, lost, whole in wasted_pj(part):
+            dynamic += whole
+            wasted[device] = wasted.get(device, 0.0) + float(lost.sum()) / PJ_PER_J
+            useful[device] = useful.get(device, 0.0) + float((whole - lost).sum()) / PJ_PER_J
+            unmarked += float((whole - lost)[~marked].sum()) / PJ_PER_J
+        for phase, joule in _by_phase(part, dynamic).items():
+            phase_j[phase] = phase_j.get(phase, 0.0) + joule
     dynamic_j = sum(action_j.values())
     return Energy(
         total_j=dynamic_j + sum(static_j.values()),
@@ -144,7 +147,7 @@ def energy(trace: Trace) -> Energy:
         action_j=action_j,
         static_j=static_j,
         counts=counts,
-        phase_j=_by_phase(trace, dynamic),
+        phase_j=phase_j,
         useful_j=sum(useful.values()),
         wasted_j=sum(wasted.values()),
         unmarked_j=unmarked,
@@ -175,13 +178,19 @@ def by_phase_and_device(trace: Trace) -> list[dict[str, float | str]]:
     """Dynamic energy by phase and device, in joule: ``phase``, ``device``, ``energy_j``; zeros left out."""
     from archsim.report.waste import wasted_pj
 
-    names, phase = row_phases(trace)
-    has = phase >= 0
-    found = []
-    for device, _, whole in wasted_pj(trace):
-        totals = np.bincount(phase[has], whole[has], len(names)) / PJ_PER_J
-        found += [{"phase": n, "device": device, "energy_j": float(j)} for n, j in zip(names, totals) if j > 0]
-    return found
+    totals: dict[str, np.ndarray] = {}
+    names: list[str] = []
+    for part in trace.parts():
+        names, phase = row_phases(part)
+        has = phase >= 0
+        for device, _, whole in wasted_pj(part):
+            totals[device] = totals.get(device, 0.0) + np.bincount(phase[has], whole[has], len(names)) / PJ_PER_J
+    return [
+        {"phase": name, "device": device, "energy_j": float(joule)}
+        for device, found in totals.items()
+        for name, joule in zip(names, found)
+        if joule > 0
+    ]
 
 
 def by_token(trace: Trace) -> list[dict[str, float]]:

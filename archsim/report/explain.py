@@ -13,7 +13,7 @@ from archsim.report.energy import energy
 from archsim.report.latency import timeline
 from archsim.report.owner import WAIT, owner, sentence, walk
 from archsim.report.summary import summarise
-from archsim.report.traffic import executions, fractions
+from archsim.report.traffic import executions
 from archsim.trace import Trace
 from archsim.units import PS_PER_S
 
@@ -83,7 +83,7 @@ def what_if(trace: Trace) -> Table:
 def roofline(trace: Trace) -> Table:
     """Where each device stands: rates met while it was busy, its peaks, intensity and what bounds it there."""
     ops, peaks = trace.ops, trace.manifest["peaks"]
-    times = executions(trace, fractions(trace))
+    times = executions(trace)
     moved = (ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]) * times
     work = 2.0 * ops["macs"] * times
     slices = timeline(trace)

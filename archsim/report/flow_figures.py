@@ -29,7 +29,7 @@ _THIN = 0.004
 def flow_figure(trace: Trace) -> Figure:
     """Flow of dynamic energy from phases to devices, and of bytes from phases to the memories they move through."""
     joule = [(str(row["phase"]), str(row["device"]), float(row["energy_j"])) for row in by_phase_and_device(trace)]
-    moved = phase_traffic(trace, *row_phases(trace))
+    moved = phase_traffic(trace, row_phases)
     size = [(str(row["phase"]), str(row["what"]), float(row["bytes"])) for row in moved]
     phases = in_order({name for name, _, _ in (*joule, *size)})
     looks = {phase: style.look(i) for i, phase in enumerate(phases)}

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from archsim.report.background import background_rows, has_background
+from archsim.report.background import decode_rows
 from archsim.report.summary import requests
-from archsim.report.traffic import executions, fractions
+from archsim.report.traffic import executions
 from archsim.trace import Trace
 
 
@@ -27,10 +25,7 @@ def null_model(trace: Trace) -> dict[str, Any]:
         ``flash_s``, ``memory_s``, ``compute_s`` and ``total_s`` per step, and ``decode_tokens_per_s``.
     """
     ops, peaks = trace.ops, trace.manifest["peaks"]
-    decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
-    if has_background(trace):
-        decode &= ~background_rows(trace)
-    times = executions(trace, decode * fractions(trace))
+    times = executions(trace, decode_rows)
     loads = ops["kind"] == "load"
     storage = set(ops["device"][loads].tolist())
     moved = ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from archsim.report.background import background_rows, has_background
-from archsim.report.traffic import executions, fractions
+from archsim.report.background import decode_rows
+from archsim.report.traffic import executions
 from archsim.trace import Trace
 
 KV_LOAD = "attn.kv_load"
@@ -25,10 +23,7 @@ def operands(trace: Trace, steps: int) -> dict[str, float]:
     if not steps:
         return {}
     ops = trace.ops
-    decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
-    if has_background(trace):
-        decode &= ~background_rows(trace)
-    times = executions(trace, decode * fractions(trace)) / steps
+    times = executions(trace, decode_rows) / steps
     load, kv = ops["kind"] == "load", ops["name"] == KV_LOAD
     parts = {
         "weights": ops["weight_bytes"] * ~load,

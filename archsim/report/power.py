@@ -9,12 +9,15 @@ import numpy as np
 
 from archsim.report.energy import PJ_PER_MW_PS, device_pj, row_pj, static_mw
 from archsim.report.states import spans, voltage_factors
+from archsim.report.traffic import cached
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
 #: Default bin of peak power: 1 ms, the shortest time over which a phone's supply and battery see a load.
 #: assumed: bulk capacitors smooth what is shorter.
 BIN_PS = PS_PER_S // 1000
+#: Entries that are worked on at a time where a run is too long for memory.
+ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -52,15 +55,57 @@ def power(trace: Trace, bin_ps: int | None = None) -> Power:
     bin_ps : int, optional
         Width of a bin (the last one may be shorter). Default: 1 ms, or a fiftieth of the run if that is shorter.
     """
+    edges, bin_ps = _edges(trace, bin_ps)
+    names, spent = _spent(trace, edges)
+    width = np.maximum(np.diff(edges), 1)
+    return Power(edges, {name: pj / width for name, pj in zip(names, spent)}, bin_ps)  # pJ per ps is W
+
+
+def headline_w(trace: Trace) -> tuple[float, float]:
+    """Mean and peak power of a run (see :func:`power`), in bounded memory where the rows are in a file."""
+    if not trace.stored:
+        found = power(trace)
+        return found.mean_w(), found.peak_w()
+    edges = _edges(trace, None)[0]
+    if len(edges) < 2:
+        return 0.0, 0.0
+    spent = np.zeros(len(edges) - 1)
+    devices, cost = device_pj(trace)
+    for part in trace.parts():
+        begin, end, ran = _span(part)
+        if begin.size:
+            factors = voltage_factors(part)
+            pj = sum(row_pj(part, each) * factors.get(device, 1.0) for device, each in zip(devices, cost))
+            _add(spent, edges, begin, end, (pj + np.zeros(len(ran)))[ran])
+    when = cached(trace, spans)
+    for block, mw in static_mw(trace).items():
+        span = when[block]
+        for first in range(0, len(span.begin_ps), ROWS):
+            piece = [column[first : first + ROWS] for column in span]
+            _add(spent, edges, piece[0], piece[1], mw * PJ_PER_MW_PS * piece[2])
+    return float(spent.sum()) / float(edges[-1] - edges[0]), float((spent / np.diff(edges)).max())
+
+
+def _add(spent: np.ndarray, edges: np.ndarray, begin: np.ndarray, end: np.ndarray, pj: np.ndarray) -> None:
+    """Spread amounts over the intervals between `edges` that they touch."""
+    if not begin.size:
+        return
+    first = max(int(np.searchsorted(edges, begin.min(), "right")) - 1, 0)
+    last = min(int(np.searchsorted(edges, end.max(), "left")), len(edges) - 1)
+    for left in range(first, max(last, first + 1), ROWS):
+        right = min(left + ROWS, len(edges) - 1)
+        bins = Bins(begin, end, edges[left : right + 1], last=right == len(edges) - 1)
+        spent[left:right] += bins.spread(pj)
+
+
+def _edges(trace: Trace, bin_ps: int | None) -> tuple[np.ndarray, int]:
+    """Edges of the bins of a run, and their width."""
     duration = trace.duration_ps
     if bin_ps is None:
         bin_ps = min(BIN_PS, max(1, duration // 50))
     if bin_ps <= 0:
         raise InputError(f"power bin of {bin_ps} ps; it must be positive")
-    edges = np.append(np.arange(0, duration, bin_ps, dtype=np.int64), duration)
-    names, spent = _spent(trace, edges)
-    width = np.maximum(np.diff(edges), 1)
-    return Power(edges, {name: pj / width for name, pj in zip(names, spent)}, bin_ps)  # pJ per ps is W
+    return np.append(np.arange(0, duration, bin_ps, dtype=np.int64), duration), bin_ps
 
 
 def energy_between(trace: Trace, edges_ps: np.ndarray) -> np.ndarray:
@@ -76,14 +121,17 @@ def device_energy_between(trace: Trace, edges_ps: np.ndarray) -> dict[str, np.nd
 
 def _spent(trace: Trace, edges: np.ndarray) -> tuple[list[str], np.ndarray]:
     devices, cost = device_pj(trace)
-    static, when = static_mw(trace), spans(trace)
+    static, when = static_mw(trace), cached(trace, spans)
     names = sorted({*devices, *(block.split(".", 1)[0] for block in static)})
     spent = np.zeros((len(names), len(edges) - 1))
-    begin, end, ran = _span(trace)
-    factors = voltage_factors(trace)
-    for device, each in zip(devices, cost):
-        pj = (row_pj(trace, each) * factors.get(device, 1.0))[ran]
-        spent[names.index(device)] = spread(begin, end, pj, edges)
+    for part in trace.parts():
+        begin, end, ran = _span(part)
+        bins, factors = Bins(begin, end, edges), voltage_factors(part)
+        for device, each in zip(devices, cost):
+            pj = row_pj(part, each)
+            if device in factors:
+                pj = pj * factors[device]
+            spent[names.index(device)] += bins.spread(pj[ran])
     for block, mw in static.items():
         span = when[block]
         amount = mw * PJ_PER_MW_PS * span.weight_ps
@@ -103,33 +151,61 @@ def _span(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def spread(begin: np.ndarray, end: np.ndarray, amount: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Share `amount` evenly over ``[begin, end)`` and sum what falls between ascending `edges`.
+    """Share `amount` evenly over ``[begin, end)`` and sum what falls between ascending `edges` (see :class:`Bins`)."""
+    return Bins(begin, end, edges).spread(amount)
 
-    An amount with ``begin == end`` goes whole into the interval that starts at or before it (the last one, for the last
-    edge); what lies outside the edges is left out. The sum over edges that cover everything is the sum of the amounts.
+
+class Bins:
+    """Where intervals ``[begin, end)`` lie among the bins between ascending `edges`.
+
+    An interval with ``begin == end`` lies whole in the bin that starts at or before it (the last one, for the last
+    edge; outside, where `last` is false: then more bins follow). What lies outside the edges is left out.
     """
-    bins = len(edges) - 1
-    out = np.zeros(bins)
-    if bins < 1 or begin.size == 0:
-        return out
-    inside = (end >= edges[0]) & (begin <= edges[-1])
-    begin, end, amount = begin[inside], end[inside], amount[inside]
-    length = end - begin
-    rate = np.divide(amount, length, out=np.zeros(len(amount)), where=length > 0)
-    left, right = np.maximum(begin, edges[0]), np.minimum(end, edges[-1])
-    first = np.clip(np.searchsorted(edges, left, "right") - 1, 0, bins - 1)
-    last = np.clip(np.searchsorted(edges, right, "left") - 1, 0, bins - 1)
-    last = np.maximum(first, last)
-    one = first == last
-    whole = np.where(length > 0, rate * (right - left), amount)
-    contained = (begin >= edges[0]) & (end <= edges[-1])
-    out += np.bincount(first[one], np.where(contained, amount, whole)[one], bins)
-    many = ~one
-    first, last, rate, left, right = first[many], last[many], rate[many], left[many], right[many]
-    out += np.bincount(first, rate * (edges[first + 1] - left), bins)
-    out += np.bincount(last, rate * (right - edges[last]), bins)
-    # bins wholly inside a row: difference of rates, summed up
-    slope = np.bincount(first + 1, rate, bins + 1) - np.bincount(last, rate, bins + 1)
-    active = np.bincount(first + 1, minlength=bins + 1) - np.bincount(last, minlength=bins + 1)
-    inner = np.where(np.cumsum(active)[:bins] > 0, np.cumsum(slope)[:bins], 0.0)
-    return out + inner * np.diff(edges)
+
+    def __init__(self, begin: np.ndarray, end: np.ndarray, edges: np.ndarray, *, last: bool = True) -> None:
+        self.edges, self.bins = edges, len(edges) - 1
+        self.empty = self.bins < 1 or begin.size == 0
+        if self.empty:
+            return
+        inside = (end >= edges[0]) & (begin <= edges[-1] if last else begin < edges[-1])
+        self._inside = None if inside.all() else inside
+        begin, end = self._some(begin), self._some(end)
+        self._length = end - begin
+        self._long = self._length > 0
+        left, right = np.maximum(begin, edges[0]), np.minimum(end, edges[-1])
+        self._first = np.clip(np.searchsorted(edges, left, "right") - 1, 0, self.bins - 1)
+        after = np.clip(np.searchsorted(edges, right, "left") - 1, 0, self.bins - 1)
+        self._last = np.maximum(self._first, after)
+        self._one = self._first == self._last
+        self._shown = right - left
+        self._contained = (begin >= edges[0]) & (end <= edges[-1])
+        many = ~self._one
+        first, final = self._first[many], self._last[many]
+        self._many = (many, first, final, edges[first + 1] - left[many], right[many] - edges[final])
+        self._first_one = self._first[self._one]
+        active = np.bincount(first + 1, minlength=self.bins + 1) - np.bincount(final, minlength=self.bins + 1)
+        self._active = np.cumsum(active)[: self.bins] > 0
+
+    def _some(self, column: np.ndarray) -> np.ndarray:
+        return column if self._inside is None else column[self._inside]
+
+    def spread(self, amount: np.ndarray) -> np.ndarray:
+        """Share an amount per interval evenly over it: the sums by bin.
+
+        Over edges that cover everything they add up to the sum of the amounts.
+        """
+        out = np.zeros(self.bins if self.bins > 0 else 0)
+        if self.empty:
+            return out
+        amount = self._some(amount)
+        rate = np.divide(amount, self._length, out=np.zeros(len(amount)), where=self._long)
+        whole = np.where(self._contained | ~self._long, amount, rate * self._shown)
+        out += np.bincount(self._first_one, whole[self._one], self.bins)
+        many, first, last, begun, ended = self._many
+        rate = rate[many]
+        out += np.bincount(first, rate * begun, self.bins)
+        out += np.bincount(last, rate * ended, self.bins)
+        # bins wholly inside a row: difference of rates, summed up
+        slope = np.bincount(first + 1, rate, self.bins + 1) - np.bincount(last, rate, self.bins + 1)
+        inner = np.where(self._active, np.cumsum(slope)[: self.bins], 0.0)
+        return out + inner * np.diff(self.edges)

@@ -17,6 +17,8 @@ import numpy as np
 from archsim.trace import Trace
 from archsim.units import InputError
 
+_NONE = np.empty(0, dtype=np.int64)
+
 
 class Span(NamedTuple):
     """Intervals of one state of one block: ``begin_ps``, ``end_ps`` and the full-power time ``weight_ps`` in each."""
@@ -32,8 +34,9 @@ def spans(trace: Trace) -> dict[str, Span]:
     table: Mapping[str, Any] = prices.get("states", {})
     found: dict[str, Span] = {}
     inside = set()
+    busy = _busy(trace, table)
     for block, entry in table.items():
-        begin, end = _busy(trace, block, entry["units"])
+        begin, end = busy[block]
         slowed = _slow(trace, block.split(".", 1)[0])
         weight = end - begin if slowed is None else slowed(end) - slowed(begin)
         found[f"{block}.active"] = Span(begin, end, weight)
@@ -60,18 +63,32 @@ def _refresh(trace: Trace, whole: Span) -> Span:
     return Span(*(np.concatenate(pair) for pair in pairs))
 
 
-def _busy(trace: Trace, block: str, units: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Disjoint intervals in which a row runs that keeps a block active."""
-    rows, ran = trace.rows, trace.ran
-    if units:
-        ids = [i for i, name in enumerate(trace.unit_names) if name in units]
-        mine = ran & np.isin(rows["unit"], ids)
-    else:
-        prefix = block.split(".", 1)[0] + "."
-        counted = np.char.startswith(trace.counts["action"].astype(str), prefix) if trace.counts["op"].size else []
-        ops = np.unique(trace.counts["op"][counted])
-        mine = ran & np.isin(rows["op"], ops)
-    return union(rows["start_ps"][mine], trace.row_end_ps[mine])
+def _busy(trace: Trace, table: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Disjoint intervals in which a row runs that keeps a block active, by block."""
+    by_op: dict[str, np.ndarray] = {}
+    for block, entry in table.items():
+        if not entry["units"]:
+            prefix = block.split(".", 1)[0] + "."
+            counted = np.char.startswith(trace.counts["action"].astype(str), prefix) if trace.counts["op"].size else []
+            by_op[block] = np.append(np.isin(trace.ops["op"], trace.counts["op"][counted]), False)
+    pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {block: [] for block in table}
+    for part in trace.parts():
+        start, end, unit = part.rows["start_ps"], part.row_end_ps, part.rows["unit"]
+        for block, entry in table.items():
+            if block in by_op:
+                mine = part.ran & by_op[block][part.row_op]
+            else:
+                named = [name in entry["units"] for name in part.unit_names]
+                mine = part.ran & np.array([*named, False])[unit]
+            pieces[block].append(union(start[mine], end[mine]))
+    return {block: joined(found) for block, found in pieces.items()}
+
+
+def joined(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Union of several unions."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return union(*(np.concatenate(ends) for ends in zip(*pieces))) if pieces else union(_NONE, _NONE)
 
 
 def union(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -133,13 +150,17 @@ def _slow(trace: Trace, device: str) -> Any:
     return lambda t: np.interp(t, edges, integral)
 
 
+def slowed_devices(trace: Trace) -> list[str]:
+    """Devices whose clock changed in the run."""
+    clocks = trace.manifest["prices"].get("clocks", ())
+    return [name for name in {clock["name"].split(".", 1)[0] for clock in clocks} if _rates(trace, name) is not None]
+
+
 def voltage_factors(trace: Trace) -> dict[str, np.ndarray]:
     """Energy of an action over that at full voltage, by device and row; devices at full clock are left out."""
     found = {}
-    for device in {clock["name"].split(".", 1)[0] for clock in trace.manifest["prices"].get("clocks", ())}:
-        slowed = _rates(trace, device)
-        if slowed is not None:
-            clock, times, fraction = slowed
-            level = np.append(1.0, _volts(clock, fraction) ** 2)
-            found[device] = level[np.searchsorted(times, trace.rows["start_ps"], "right")]
+    for device in slowed_devices(trace):
+        clock, times, fraction = _rates(trace, device)
+        level = np.append(1.0, _volts(clock, fraction) ** 2)
+        found[device] = level[np.searchsorted(times, trace.rows["start_ps"], "right")]
     return found

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from archsim.report.area import area_mm2
-from archsim.report.background import background, background_rows, has_background
+from archsim.report.background import background, background_rows, decode_rows
 from archsim.report.energy import energy
 from archsim.report.operands import operands
-from archsim.report.power import power
+from archsim.report.power import headline_w
 from archsim.report.service import by_turn, service
+from archsim.report.states import joined, union
 from archsim.report.traffic import traffic
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
@@ -37,10 +39,10 @@ def summarise(trace: Trace) -> dict[str, Any]:
     without them, mean and peak power are the whole phone's.
     """
     served = requests(trace)
-    spent, watts = energy(trace), power(trace)
+    spent, (mean_w, peak_w) = energy(trace), headline_w(trace)
     streams = background(trace)
     joule = spent.total_j - sum(stream["energy_j"] for stream in streams.values())
-    apart = (~background_rows(trace)).astype(float) if streams else None
+    apart = (lambda part: (~background_rows(part)).astype(float)) if streams else None
     tokens = sum(request["tokens"] for request in served)
     steps = sum(request["steps"] for request in served)
     speeds = [r["decode_tokens_per_s"] for r in served if r["decode_tokens_per_s"]]
@@ -55,8 +57,8 @@ def summarise(trace: Trace) -> dict[str, Any]:
         "decode_tokens_per_s": math.exp(sum(map(math.log, speeds)) / len(speeds)) if speeds else None,
         "energy_j": joule,
         "energy_per_token_j": joule / tokens if tokens else None,
-        "mean_power_w": watts.mean_w(),
-        "peak_power_w": watts.peak_w(),
+        "mean_power_w": mean_w,
+        "peak_power_w": peak_w,
         "area_mm2": sum(area_mm2(trace).values()),
         "steps": steps,
         "accepted_per_step": committed / steps if steps else None,
@@ -183,38 +185,47 @@ TABLE_ACTIONS = (".table_cycle", ".table_far_cycle")
 def table_share(trace: Trace, endings: tuple[str, ...] = TABLE_ACTIONS) -> float:
     """Share of the run in which operators ran whose time is from a table of measured kernels."""
     counts = trace.counts
-    counted = np.array([str(action).endswith(endings) for action in counts["action"]], dtype=bool)
-    mine = trace.ran & np.isin(trace.rows["op"], counts["op"][counted])
-    spent = busy_ps(trace.rows["start_ps"][mine], trace.row_end_ps[mine])
+    names = np.unique(counts["action"])
+    named = names[[str(action).endswith(endings) for action in names]] if names.size else names
+    if not named.size:
+        return 0.0
+    ops = np.append(np.isin(trace.ops["op"], counts["op"][np.isin(counts["action"], named)]), False)
+    pieces = []
+    for part in trace.parts():
+        mine = part.ran & ops[part.row_op]
+        pieces.append(union(part.rows["start_ps"][mine], part.row_end_ps[mine]))
+    spent = busy_ps(*joined(pieces))
     return spent / trace.duration_ps if trace.duration_ps else 0.0
 
 
 def decode_phases(trace: Trace) -> dict[str, float]:
     """Seconds in which at least one unit worked for each phase of ``ops``, over the job's blocks but prefill."""
-    decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
-    if has_background(trace):
-        decode &= ~background_rows(trace)
-    return phase_seconds(trace, decode)
+    return phase_seconds(trace, decode_rows)
 
 
-def phase_seconds(trace: Trace, rows: np.ndarray) -> dict[str, float]:
-    """Seconds in which at least one of the selected rows worked for each phase, by phase in alphabetical order."""
-    ran = rows & trace.ran & (trace.rows["unit"] >= 0) & (trace.row_op >= 0)
-    start, end, op = trace.rows["start_ps"][ran], trace.row_end_ps[ran], trace.row_op[ran]
+def phase_seconds(trace: Trace, rows: Callable[[Trace], np.ndarray]) -> dict[str, float]:
+    """Seconds in which at least one of the selected rows worked for each phase, by phase in alphabetical order.
+
+    `rows` selects the rows of a part of the trace.
+    """
     names, which = np.unique(trace.ops["phase"], return_inverse=True)
-    phase = which[op]
-    seconds = {}
-    for i, name in enumerate(names.tolist()):
-        of = phase == i
-        if of.any():
-            seconds[name] = busy_ps(start[of], end[of]) / PS_PER_S
-    return seconds
+    pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in names.tolist()}
+    for part in trace.parts():
+        ran = rows(part) & part.ran & (part.rows["unit"] >= 0) & (part.row_op >= 0)
+        start, end, phase = part.rows["start_ps"][ran], part.row_end_ps[ran], which[part.row_op[ran]]
+        for i, name in enumerate(pieces):
+            of = phase == i
+            if of.any():
+                pieces[name].append(union(start[of], end[of]))
+    return {name: busy_ps(*joined(found)) / PS_PER_S for name, found in pieces.items() if found}
 
 
 def busy_fraction(trace: Trace) -> dict[str, float]:
     """Fraction of the run in which each unit was busy, lead and stalls included."""
-    rows, names = trace.rows, trace.unit_names
-    ran = trace.ran & (rows["unit"] >= 0)
-    busy = np.bincount(rows["unit"][ran], (trace.row_end_ps - rows["start_ps"])[ran], len(names))
+    names = trace.unit_names
+    busy = np.zeros(len(names))
+    for part in trace.parts():
+        rows, ran = part.rows, part.ran & (part.rows["unit"] >= 0)
+        busy += np.bincount(rows["unit"][ran], (part.row_end_ps - rows["start_ps"])[ran], len(names))
     span = trace.duration_ps
     return {name: float(ps / span) if span else 0.0 for name, ps in zip(names, busy)}

@@ -13,7 +13,8 @@ is free; :func:`free_rows` counts those.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,18 @@ from archsim.trace import DONE, Trace, positions
 
 _MOVED = re.compile(r"(?P<name>.+[._](read|write))_(?P<size>bits|bytes)")
 _PER_BYTE = {"bits": 8, "bytes": 1}
+
+#: A number for each row of a part of a trace.
+Factor = Callable[[Trace], np.ndarray]
+_T = TypeVar("_T")
+
+
+def cached(trace: Trace, function: Callable[[Trace], _T]) -> _T:
+    """``function(trace)``, computed once for as long as the trace lives."""
+    kept = vars(trace).setdefault("_kept", {})
+    if function not in kept:
+        kept[function] = function(trace)
+    return kept[function]
 
 
 def fractions(trace: Trace) -> np.ndarray:
@@ -40,34 +53,52 @@ def fractions(trace: Trace) -> np.ndarray:
 
 def _leads(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """Mean lead of completed executions, and its part of their time, by position in ``ops``; a last 0 for no op."""
-    rows, size = trace.rows, len(trace.ops["op"]) + 1
-    full = (rows["status"] == DONE) & (trace.row_op >= 0)
-    where = trace.row_op[full]
-    lead, number = np.bincount(where, rows["lead_ps"][full], size), np.bincount(where, minlength=size)
-    time = np.bincount(where, (trace.row_end_ps - rows["start_ps"])[full], size)
+    return cached(trace.whole, _whole_leads)
+
+
+def _whole_leads(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    size = len(trace.ops["op"]) + 1
+    lead, time, number = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
+    for part in trace.parts():
+        rows = part.rows
+        full = (rows["status"] == DONE) & (part.row_op >= 0)
+        where = part.row_op[full]
+        lead += np.bincount(where, rows["lead_ps"][full], size)
+        number += np.bincount(where, minlength=size)
+        time += np.bincount(where, (part.row_end_ps - rows["start_ps"])[full], size)
     share = np.divide(lead, time, out=np.zeros(size), where=time > 0)
     return lead / np.maximum(number, 1), share
 
 
 def free_rows(trace: Trace) -> int:
     """Rows that were cut in their lead and cost nothing, because their operator was never completed in this run."""
-    rows = trace.rows
-    in_lead = trace.ran & (rows["status"] != DONE) & (rows["done"] == 0) & (rows["lead_ps"] > 0) & (trace.row_op >= 0)
-    return int((in_lead & (fractions(trace) == 0)).sum())
+    found = 0
+    for part in trace.parts():
+        rows = part.rows
+        lost = part.ran & (rows["status"] != DONE) & (rows["done"] == 0) & (rows["lead_ps"] > 0) & (part.row_op >= 0)
+        found += int((lost & (fractions(part) == 0)).sum())
+    return found
 
 
-def executions(trace: Trace, weights: np.ndarray) -> np.ndarray:
-    """Sum of `weights` (one per row) over the rows of each entry of ``ops``."""
-    has = trace.row_op >= 0
-    return np.bincount(trace.row_op[has], weights[has], len(trace.ops["op"]))
+def executions(trace: Trace, factor: Factor | None = None) -> np.ndarray:
+    """How often each entry of ``ops`` was executed in the run.
+
+    With a `factor`, a function from a part of the trace to a number for each of its rows, rows count that much.
+    """
+    found = np.zeros(len(trace.ops["op"]))
+    for part in trace.parts():
+        has = part.row_op >= 0
+        weights = cached(part, fractions) if factor is None else cached(part, fractions) * factor(part)
+        found += np.bincount(part.row_op[has], weights[has], len(found))
+    return found
 
 
-def action_counts(trace: Trace, factor: np.ndarray | None = None) -> dict[str, float]:
+def action_counts(trace: Trace, factor: Factor | None = None) -> dict[str, float]:
     """How often each action (``<device>.<action>``) happened in the run; whole numbers unless rows were cut.
 
-    With a `factor` per row, rows count that much.
+    For `factor` see :func:`executions`.
     """
-    done = executions(trace, fractions(trace) if factor is None else fractions(trace) * factor)
+    done = cached(trace, executions) if factor is None else executions(trace, factor)
     counts = trace.counts
     each = done[positions(trace.ops["op"], counts["op"])] * counts["count"]
     names, where = np.unique(counts["action"], return_inverse=True)
@@ -75,12 +106,12 @@ def action_counts(trace: Trace, factor: np.ndarray | None = None) -> dict[str, f
     return {str(name): float(total) for name, total in zip(names, totals)}
 
 
-def traffic(trace: Trace, factor: np.ndarray | None = None) -> dict[str, int]:
+def traffic(trace: Trace, factor: Factor | None = None) -> dict[str, int]:
     """Bytes moved, by ``<device>_<direction>`` (``dram_read``, ``dram_write``, ``flash_read``, ...).
 
     Taken from the actions that count what is read or written: ``<device>.[<what>_]read_bits``, ``..._write_bytes`` and
-    so on. Rounded down where cut rows moved part of them. With a `factor` per row, rows count that much and what is
-    not moved at all is left out.
+    so on. Rounded down where cut rows moved part of them. With a `factor` (see :func:`executions`), rows count that
+    much and what is not moved at all is left out.
     """
     found: dict[str, float] = {}
     for action, count in action_counts(trace, factor).items():
@@ -91,13 +122,15 @@ def traffic(trace: Trace, factor: np.ndarray | None = None) -> dict[str, int]:
     return {name: int(count) for name, count in found.items()}
 
 
-def phase_traffic(trace: Trace, names: Sequence[str], phase: np.ndarray) -> list[dict[str, float | str]]:
+def phase_traffic(
+    trace: Trace, phases: Callable[[Trace], tuple[Sequence[str], np.ndarray]]
+) -> list[dict[str, float | str]]:
     """Bytes moved by phase.
 
     Parameters
     ----------
-    names, phase
-        As :func:`archsim.report.energy.row_phases` gives them.
+    phases
+        Names of phases, and the phase of each row: :func:`archsim.report.energy.row_phases`.
 
     Returns
     -------
@@ -105,8 +138,8 @@ def phase_traffic(trace: Trace, names: Sequence[str], phase: np.ndarray) -> list
         ``phase``, ``what`` (as :func:`traffic` names it) and ``bytes``; zeros left out.
     """
     found: dict[tuple[str, str], float] = {}
-    for i, name in enumerate(names):
-        for action, count in action_counts(trace, (phase == i).astype(float)).items():
+    for i, name in enumerate(phases(next(trace.parts()))[0]):
+        for action, count in action_counts(trace, lambda part, i=i: (phases(part)[1] == i).astype(float)).items():
             match = _MOVED.fullmatch(action)
             if match and count:
                 key = (name, match["name"].replace(".", "_"))

@@ -13,6 +13,7 @@ import numpy as np
 
 from archsim.report.energy import PJ_PER_J, PJ_PER_MW_PS, count_places, prices_pj, row_pj, static_mw
 from archsim.report.states import spans, voltage_factors
+from archsim.report.traffic import cached
 from archsim.trace import CUT, DONE, RUNNING, Trace
 
 #: Actions that move bytes: the part of an operator's bytes that are weights is shared between its rows.
@@ -94,16 +95,18 @@ def waste(trace: Trace) -> list[dict[str, float | str]]:
         computed in vain (pruned ones included), *cut work* is what had run of rows that were cut; *idle* is the static
         energy of blocks while they did nothing.
     """
-    rows, everything = trace.rows, 0.0
-    role = np.append(trace.blocks["role"], "")[trace.row_block]
-    cut = np.isin(rows["status"], (CUT, RUNNING))
-    drafts = ~cut & np.isin(role, ("draft", "predictor"))
+    everything = 0.0
     found: dict[tuple[str, str], float] = {}
-    causes = {"rejected drafts": drafts, "rejected rows": ~cut & ~drafts, "cut work": cut}
-    for device, lost, whole in wasted_pj(trace):
-        everything += float(whole.sum()) / PJ_PER_J
-        found |= {(cause, device): float(lost[mask].sum()) / PJ_PER_J for cause, mask in causes.items()}
-    power, when = static_mw(trace), spans(trace)
+    drafted = np.append(np.isin(trace.blocks["role"], ("draft", "predictor")), False)
+    for part in trace.parts():
+        cut = np.isin(part.rows["status"], (CUT, RUNNING))
+        drafts = ~cut & drafted[part.row_block]
+        causes = {"rejected drafts": drafts, "rejected rows": ~cut & ~drafts, "cut work": cut}
+        for device, lost, whole in wasted_pj(part):
+            everything += float(whole.sum()) / PJ_PER_J
+            for cause, mask in causes.items():
+                found[cause, device] = found.get((cause, device), 0.0) + float(lost[mask].sum()) / PJ_PER_J
+    power, when = static_mw(trace), cached(trace, spans)
     for block, mw in power.items():
         joule = mw * float(when[block].weight_ps.sum()) * PJ_PER_MW_PS / PJ_PER_J
         everything += joule

@@ -14,7 +14,7 @@ import numpy as np
 
 from archsim.report.null import null_model
 from archsim.report.summary import requests
-from archsim.report.traffic import executions, fractions
+from archsim.report.traffic import executions
 from archsim.session import load, run
 
 GSM8K = "synthetic:llada-8b:gsm8k"
@@ -154,7 +154,7 @@ def _measured(cell: Cell, seed: int, count: int) -> Measured:
 
 def _mapped(trace: Any) -> dict[str, int]:
     """Bytes mapped once, and per block that swaps (a pass over the layers)."""
-    ops, executed = trace.ops, np.rint(executions(trace, fractions(trace))).astype(np.int64)
+    ops, executed = trace.ops, np.rint(executions(trace)).astype(np.int64)
     maps = ops["kind"] == "map"  # in: mapped, out: swapped
     swaps = np.append(maps & (ops["out_bytes"] > 0), False)[trace.row_op]
     passes = len(np.unique(trace.row_block[swaps]))
@@ -165,7 +165,7 @@ def _mapped(trace: Any) -> dict[str, int]:
 
 def _utilisation(trace: Any) -> float:
     """Operations of the NPU over what its matrix units could have done in the run."""
-    times = executions(trace, fractions(trace))
+    times = executions(trace)
     of = trace.ops["device"] == "npu"
     peak = trace.manifest["peaks"]["npu"]["ops_per_s"] if "npu" in trace.manifest["peaks"] else 0.0
     done = 2.0 * float((times * trace.ops["macs"])[of].sum())

@@ -1,0 +1,125 @@
+"""What leaves memory while a run goes on.
+
+A run's rows leave the engine as blocks end, in an order that differs a little from that of their ids. :class:`Spill`
+holds them until all earlier ones have come, so that what it writes is in id order and has the digest that the whole
+table would have. Below ``LONG_ROWS`` rows nothing is written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from archsim.columns import Columns
+from archsim.runfolder import TraceWriter
+from archsim.stored import LONG_ROWS, ROW_GROUP
+
+
+class Spill:
+    """Takes the rows and the script of a run while it goes on, and writes what gets too long.
+
+    Parameters
+    ----------
+    start : Callable[[], TraceWriter]
+        Opens the run folder; called once, when the first piece has to be written.
+    temporary : bool
+        The folder is to go when nobody needs it any more (:func:`drop_with`), or when the run fails.
+    """
+
+    def __init__(self, start: Callable[[], TraceWriter], *, temporary: bool = False) -> None:
+        self._start, self.temporary = start, temporary
+        self._chunks: list[Columns] = []
+        self._held = 0
+        self._next = 0  # rows written
+        self._look_at = LONG_ROWS
+        self.writer: TraceWriter | None = None
+        self.finished = False
+        self.tables: set[str] = set()  # others that were written
+
+    def extend(self, columns: Columns) -> None:
+        """Take rows, in any order; called by the engine."""
+        self._chunks.append(columns)
+        self._held += len(columns["row"])
+        if self._held > self._look_at:
+            self._settle()
+
+    def append(self, table: str, columns: Columns) -> None:
+        """Write a piece of another table; usable as a sink of the engine."""
+        self.tables.add(table)
+        self._opened().append(table, columns)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Rows that were not written, by ascending id."""
+        if not self._chunks:
+            return {}
+        joined = {name: np.concatenate([chunk[name] for chunk in self._chunks]) for name in self._chunks[0]}
+        self._chunks.clear()
+        ids = joined["row"]
+        if (ids[1:] < ids[:-1]).any():
+            order = np.argsort(ids, kind="stable")
+            joined = {name: column[order] for name, column in joined.items()}
+        self._chunks.append(joined)
+        return joined
+
+    def rest(self, live: Columns) -> dict[str, np.ndarray]:
+        """Take the rows of blocks that never ended, and return what was not written (see :meth:`columns`)."""
+        self._chunks.append(live)
+        self._held += len(live["row"])
+        return self.columns()
+
+    def finish(self, manifest: Mapping[str, Any]) -> Path:
+        """Write what is held and complete the folder."""
+        writer = self._opened()
+        if self._held:
+            writer.append("rows", self.columns())
+        path = writer.finish(manifest)
+        self.finished = True
+        return path
+
+    def abort(self) -> None:
+        """Remove what was written, unless it is finished."""
+        if self.writer is not None and not self.finished:
+            self.writer.abort()
+            if self.temporary:
+                shutil.rmtree(self.writer.folder, ignore_errors=True)
+
+    @property
+    def written(self) -> int:
+        """Rows that are in the folder already."""
+        return self._next
+
+    def _opened(self) -> TraceWriter:
+        if self.writer is None:
+            self.writer = self._start()
+        return self.writer
+
+    def _settle(self) -> None:
+        """Write the rows before which none is missing, in whole row groups."""
+        joined = self.columns()
+        ids = joined["row"]
+        gaps = np.flatnonzero(ids != np.arange(self._next, self._next + len(ids)))
+        ready = int(gaps[0]) if gaps.size else len(ids)
+        whole = ready - ready % ROW_GROUP
+        for first in range(0, whole, ROW_GROUP):
+            self._opened().append("rows", {name: part[first : first + ROW_GROUP] for name, part in joined.items()})
+        if whole:
+            self._chunks = [{name: part[whole:].copy() for name, part in joined.items()}]
+            self._next += whole
+            self._held -= whole
+        self._look_at = ROW_GROUP + 2 * self._held
+
+
+def scratch(config_digest: str) -> Spill:
+    """A spill into a folder of its own below the system's temporary folder; see :func:`drop_with`."""
+    return Spill(lambda: TraceWriter(tempfile.mkdtemp(prefix="archsim-"), config_digest), temporary=True)
+
+
+def drop_with(owner: object, folder: Path) -> None:
+    """Remove `folder` when `owner` is gone."""
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""Tables too long for memory: left in their Parquet files and read one row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from archsim.columns import Columns, TableDigest, check_columns, length
+from archsim.config.regular import what_is
+from archsim.units import InputError
+
+#: Rows that are written, and held in memory, at a time.
+ROW_GROUP = 1 << 16
+#: Rows up to which a table is held in memory as a whole.
+LONG_ROWS = 2 * ROW_GROUP
+#: Whole columns of a long table that are kept once they were read.
+COLUMNS = 3
+#: Tables that may be left in their file.
+LONG = ("rows", "script_rows", "script_edges")
+
+
+def open_table(path: Path) -> Any:
+    """A table's file, opened for reading by row groups.
+
+    Raises
+    ------
+    InputError
+        When it is missing or no Parquet file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    problem = what_is(path)
+    if problem == "no such file":
+        raise InputError(f"{path}: missing, though manifest.json lists it; run it again")
+    if problem:
+        raise InputError(f"{path}: {problem}; run it again")
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{path}: truncated or not a Parquet file; run it again") from None
+
+
+def read_group(path: Path, file: Any, index: int | None, names: list[str]) -> dict[str, np.ndarray]:
+    """Columns of one row group of an open table, or of all where `index` is None.
+
+    Raises
+    ------
+    InputError
+        In one line: what is truncated, empty or of the wrong type.
+    """
+    import pyarrow as pa
+
+    try:
+        data = file.read(names) if index is None else file.read_row_group(index, names)
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{path}: truncated or not a Parquet file; run it again") from None
+    empty = [name for name in data.column_names if data.column(name).null_count]
+    if empty:
+        raise InputError(f"{path}: column {empty[0]!r} has empty entries; run it again")
+    return {name: _to_numpy(data.column(name)) for name in data.column_names}
+
+
+def _to_numpy(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    if not pa.types.is_string(column.type):
+        return column.to_numpy()
+    coded = column.combine_chunks().dictionary_encode()
+    names = np.array(coded.dictionary.to_pylist(), dtype=str)
+    return names[coded.indices.to_numpy()] if names.size else np.empty(0, dtype="U1")
+
+
+class Group(Mapping[str, np.ndarray]):
+    """One row group of a stored table; columns are read when they are asked for, and kept."""
+
+    def __init__(self, table: StoredTable, index: int) -> None:
+        self._table, self._index = table, index
+        self._columns: dict[str, np.ndarray] = {}
+        self.rows: int = table.file.metadata.row_group(index).num_rows
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._columns:
+            table = self._table
+            if name not in table.names:
+                raise KeyError(name)
+            self._columns |= read_group(table.path, table.file, self._index, [name])
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table.names)
+
+    def __len__(self) -> int:
+        return len(self._table.names)
+
+
+class StoredTable(Mapping[str, np.ndarray]):
+    """A table that stays in its Parquet file.
+
+    As a mapping it reads a whole column at a time; :meth:`groups` goes through it in bounded memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    table : str
+        Name of the table.
+    """
+
+    def __init__(self, path: Path, table: str) -> None:
+        self.path, self.table = path, table
+        self.file = open_table(path)
+        self.names = tuple(self.file.schema_arrow.names)
+        self.rows: int = self.file.metadata.num_rows
+        sizes = [self.file.metadata.row_group(i).num_rows for i in range(self.file.metadata.num_row_groups)]
+        self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._columns: dict[str, np.ndarray] = {}  # read whole, the latest last
+        self._latest: tuple[int, Group] | None = None
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.names:
+            raise KeyError(name)
+        column = self._columns.pop(name, None)
+        if column is None:
+            parts = [group[name] for group in self.groups()]
+            column = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+            if len(self._columns) >= COLUMNS:
+                del self._columns[next(iter(self._columns))]
+        self._columns[name] = column
+        return column
+
+    def between(self, first: int, last: int) -> dict[str, np.ndarray]:
+        """Rows ``first <= row < last``; the row group they end in is kept for the next call."""
+        pieces = []
+        left, right = np.searchsorted(self._first, [first, max(last - 1, first)], "right") - 1
+        for index in range(int(left), int(right) + 1):
+            at = int(self._first[index])
+            if self._latest is None or self._latest[0] != index:
+                self._latest = (index, self.group(index))
+            pieces.append({name: part[max(first - at, 0) : last - at] for name, part in self._latest[1].items()})
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in self.names}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def group(self, index: int) -> Group:
+        """One row group."""
+        return Group(self, index)
+
+    def groups(self) -> Iterator[Group]:
+        """All row groups in order."""
+        for index in range(self.file.metadata.num_row_groups):
+            yield self.group(index)
+
+    def digest(self) -> str:
+        """Digest (hex) of the table; columns of the wrong names or types raise InputError."""
+        found = TableDigest(self.table)
+        for index in range(self.file.metadata.num_row_groups):
+            columns = read_group(self.path, self.file, index, list(self.names))
+            try:
+                found.update(check_columns(self.table, columns))
+            except InputError as error:
+                raise InputError(f"{self.path}: {error}") from None
+        return found.digest()
+
+
+def between(columns: Columns, first: int, last: int) -> Columns:
+    """Rows ``first <= row < last`` of a table, stored or in memory."""
+    if isinstance(columns, StoredTable):
+        return columns.between(first, last)
+    return {name: part[first:last] for name, part in columns.items()}
+
+
+def groups(columns: Columns) -> Iterator[Columns]:
+    """Pieces of a table of at most `ROW_GROUP` rows, stored or in memory."""
+    if isinstance(columns, StoredTable):
+        yield from columns.groups()
+        return
+    for first in range(0, length(columns), ROW_GROUP):
+        yield {name: part[first : first + ROW_GROUP] for name, part in columns.items()}
