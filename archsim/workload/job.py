@@ -283,7 +283,8 @@ class Job:
             first = Pass(role, "draft", fresh, self.cached - fresh + 1, projected=1)
             rest = [Pass(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)]
             return [first, *rest]
-        return [Pass(role, phase, rows, self.cached, spilled=self.spilled if role == "target" else 0)]
+        own = "target" in (role, self.placements[role].shares)
+        return [Pass(role, phase, rows, self.cached, spilled=self.spilled if own else 0)]
 
     def prefill(self, role: str, rows: int = 0) -> list[Pass]:
         """Passes over the prompt, all but what is cached of earlier turns.

@@ -60,4 +60,4 @@ def test_most_pairs_run():
 def test_shipped_runs(name, tmp_path):
     loaded = load(name, sets=("job.tokens=6",))
     result = run(loaded, output=tmp_path / "run", check=True)
-    assert result.summary["tokens"] == 6 * loaded.data["job"]["prompts"]
+    assert result.summary["tokens"] == 6 * loaded.data["job"]["prompts"] * loaded.data["job"]["turns"]

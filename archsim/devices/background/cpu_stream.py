@@ -1,9 +1,10 @@
 """Work of the operating system and of other apps on the CPU's cores.
 
 A burst holds whole cores for a time and counts their cycles; while the job asks for more cores than are left, both slow
-down in proportion. It has a unit of its own: it does not queue with the job's thread pool, as threads of other
-processes do not. Not modelled: which core a thread lands on, migration, and what it reads from DRAM (give that as a
-stream of its own).
+down, about in proportion to the threads (a row of the job has one weight for all it draws on, its bytes in flight; work
+that is bound by arithmetic weighs somewhat more than a thread of the stream). It has a unit of its own: it does not
+queue with the job's thread pool, as threads of other processes do not. Not modelled: which core a thread lands on,
+migration, and what it reads from DRAM (give that as a stream of its own).
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ class CpuStreamSpec(BurstSpec):
     threads : int
         Cores that a burst holds at a time; it lasts ``core_share period_ps / threads`` alone.
     core_class : str
-        Class of these cores: their clock makes cycles, and the CPU's energy, of the time.
+        Class of these cores: their clock makes cycles, and the CPU's energy, of the time. ``slowest``: the last class
+        of efficiency, performance and prime that the CPU has.
     cpu : str
         Name of the CPU device.
     """
 
     core_share: PositiveFactor
     threads: Annotated[int, Field(strict=True, ge=1, le=1024)] = 1
-    core_class: Literal["prime", "performance", "efficiency"] = "efficiency"
+    core_class: Literal["prime", "performance", "efficiency", "slowest"] = "slowest"
     cpu: str = "cpu"
 
     @model_validator(mode="after")
@@ -70,10 +72,12 @@ class CpuStream(BackgroundStream):
         """Take the clock of the cores; refuse more threads than the CPU has cores of their class."""
         spec = self.spec
         cpu = self._met(devices, spec.cpu, "cpu")
-        clocks = [hz for name, hz in zip(cpu.spec.core_classes, cpu.spec.core_hz) if name == spec.core_class]
+        there = [name for name in ("efficiency", "performance", "prime") if name in cpu.spec.core_classes]
+        self._class = there[0] if spec.core_class == "slowest" else spec.core_class
+        clocks = [hz for name, hz in zip(cpu.spec.core_classes, cpu.spec.core_hz) if name == self._class]
         if len(clocks) < spec.threads:
             raise InputError(
-                f"background.{self.name} holds {spec.threads} {spec.core_class} core(s) and {spec.cpu} has "
+                f"background.{self.name} holds {spec.threads} {self._class} core(s) and {spec.cpu} has "
                 f"{len(clocks)}; set background.{self.name}.threads or core_class"
             )
         self._hz = sum(clocks[: spec.threads]) / spec.threads
@@ -99,4 +103,4 @@ class CpuStream(BackgroundStream):
         plan[:, UNIT], plan[:, WEIGHT], plan[:, TIME_PS] = self._unit, self._weight, ops.n
         plan[:, ITEMS] = ops.k << 20
         cycles = np.array([[round(int(t) * int(k) * self._hz / PS_PER_S)] for t, k in zip(ops.n, ops.k)], np.int64)
-        return build_rows(ops, plan, cycles, (f"{spec.cpu}.{spec.core_class}_cycle",), self._pools)
+        return build_rows(ops, plan, cycles, (f"{spec.cpu}.{self._class}_cycle",), self._pools)

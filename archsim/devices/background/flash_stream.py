@@ -1,7 +1,9 @@
 """A stream of reads from flash: paging, indexing, an app that loads.
 
 A burst is one load on the flash device's command queue, sequential or scattered, with the device's own times and costs;
-other loads wait behind it.
+other loads wait behind it, and it waits for the one under way. Rows of a unit go by priority and then in the order in
+which they were emitted, and all loads of a pass are emitted with it: a burst therefore has a priority of -1 by default,
+so that it goes before loads that only become ready after it was due.
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ class FlashStreamSpec(BurstSpec):
         Bytes over which requests are scattered; 0: sequential.
     flash : str
         Name of the flash device.
+    priority : int
+        Order in the queue, lower first; -1 by default.
     """
+
+    priority: Annotated[int, Field(strict=True, ge=-1000, le=1000)] = -1
 
     read_bytes_per_s: BytesPerS
     request_bytes: Annotated[Bytes, Field(ge=512, le=1 << 30)] | None = None

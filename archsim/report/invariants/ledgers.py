@@ -64,11 +64,12 @@ def check_energy(view: View, summary: Mapping[str, Any]) -> int:
         by_action[device] = by_action.get(device, 0.0) + joule
     when = spans(trace)
     static = sum(mw * float(when[b].weight_ps.sum()) * PJ_PER_MW_PS / PJ_PER_J for b, mw in static_mw(trace).items())
+    reported = summary["energy_j"] + sum(stream["energy_j"] for stream in summary["background"].values())
     pairs = [(f"of {device} by rows and by actions", by_row.get(device, 0.0), j) for device, j in by_action.items()]
     pairs += [
         ("by phases and by actions", sum(spent.phase_j.values()), spent.dynamic_j),
         ("useful and wasted, and by actions", spent.useful_j + spent.wasted_j, spent.dynamic_j),
-        ("by rows and states, and of the summary", sum(by_row.values()) + static, summary["energy_j"]),
+        ("by rows and states, and of the summary", sum(by_row.values()) + static, reported),
     ]
     for what, one, other in pairs:
         if abs(one - other) > ROUNDING * max(abs(one), abs(other)):

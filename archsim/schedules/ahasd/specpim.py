@@ -74,4 +74,4 @@ class SpecPim(Speculative):
         if self.verify == "best":
             return job.passes("target" if host <= memory else "beside", "verify", rows=rows)
         share = round(COLUMN_SHARES * host / (host + memory) / SHARE_STEP) * SHARE_STEP
-        return [Pass("target", "verify", rows, job.cached, beside=share)]
+        return [Pass("target", "verify", rows, job.cached, beside=share, spilled=job.spilled)]
