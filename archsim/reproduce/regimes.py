@@ -67,7 +67,7 @@ PATTERNS: Mapping[str, tuple[tuple[str, Regime], ...]] = {
         (r"trends\.(scaling|elasticity)", Regime(TREND, "theory: everything scaled, elasticities")),
         (r"trends\.perturbation", Regime(TREND, "one thing changed on a phone")),
         (r"trends\.curve\.prompt", Regime(TREND, "prompt length", _MANY)),
-        (r"trends\.curve\.lanes", Regime(TREND, "flash request size and lanes")),
+        (r"trends\.curve\.(lanes|sizes)", Regime(TREND, "flash request size and lanes")),
         (r"trends\.curve\.budget", Regime(TREND, "DRAM budget", _FEW)),
         (r"trends\.crossover", Regime(TREND, "crossovers")),
         (r"trends\.rank", Regime(TREND, "rank against the kernels below")),

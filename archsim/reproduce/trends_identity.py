@@ -133,5 +133,8 @@ def _apart() -> Iterator[Row]:
         for state, after in states.after_ps.items()
     }
     words = ", ".join(f"{key} {value / 1e9:g} ms" for key, value in timers.items())
-    why = f"constants with a second in them that are no parameters; they enter energy, not time: {words}"
+    why = (
+        f"constants with a second in them that are no parameters; they enter energy, not time: {words}. Runs with heat "
+        "are left out: static power is priced, no parameter of the machine, so a governor's steps do not scale with it"
+    )
     yield Row("trends.scaling.constants", THEORY, "timers", None, float(len(timers)), None, "excluded", why=why)

@@ -76,7 +76,8 @@ def dimensions(resolved: Resolved) -> list[Dimension]:
     """Rates and times of a run's machine, in the order of its files."""
     found = []
     for row in resolved.rows:
-        power, single = power_of(row.path, row.unit), row.value[0] if isinstance(row.value, list | tuple) else row.value
+        power = power_of(row.path, row.unit)
+        single = next(iter(row.value), None) if isinstance(row.value, list | tuple) else row.value
         if row.path.startswith("system.") and power and isinstance(single, int | float):
             found.append(Dimension(row.path, row.value, row.unit, row.source, power))
     return found

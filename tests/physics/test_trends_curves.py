@@ -31,7 +31,8 @@ def test_shapes_and_sides():
     assert rows["trends.crossover.size.qwen3-0.6b.side"].ok
     assert rows["trends.crossover.size.qwen3-8b.side"].ok
     assert 0.6 < rows["trends.crossover.size.turn"].simulated < 8
-    shapes = [row for name, row in rows.items() if name.startswith(("trends.curve.prompt.", "trends.curve.lanes."))]
+    curves = ("trends.curve.prompt.", "trends.curve.lanes.", "trends.curve.sizes.")
+    shapes = [row for name, row in rows.items() if name.startswith(curves)]
     judged = [row for row in shapes if row.kind == "predicted"]
     assert sum(row.ok for row in judged) >= 0.9 * len(judged)
 
@@ -42,6 +43,9 @@ def test_budgets_grow_and_a_poor_draft_loses():
     for row in rows.values():
         if row.id.startswith("trends.curve.budget"):
             assert row.simulated > 1
+        if row.id.startswith("trends.crossover.resident"):
+            assert row.simulated < 1
+            assert row.paper < 1
     turns = [row.simulated for name, row in rows.items() if name.startswith("trends.crossover.speculation.")]
     assert all(turn is None or 0 < turn < 0.9 for turn in turns)
     assert any(turn is not None for turn in turns)

@@ -19,7 +19,7 @@ def tables():
 
 def test_shipped_rows_have_regimes(tables):
     assert not [one for one in placed(tables) if one.regime == OTHER]
-    assert {"devices", "llada", "ahasd"} <= set(tables)
+    assert {"devices", "energy", "llada", "ahasd", "trends"} <= set(tables)
 
 
 def test_the_page_is_the_same_text_each_time(tables):

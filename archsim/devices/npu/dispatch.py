@@ -7,7 +7,8 @@
     whole cache at both ends of the batch, are shared by its operators; each pays the DSP's own start and a flush of its
     output, by range up to ``flush_bytes``, above that of the whole cache.
 ``rpc``
-    A synchronous FastRPC call per operator with the same maintenance.
+    A synchronous FastRPC call per operator with the same maintenance; a host that polls for its end saves the wake-up
+    within it (``host_polls``, ``host_wake_ps``).
 
 Sources: polling every 100 us, ranges and 4 MiB limit (ggml-hexagon); start 4.5 us, flush 5.3 us of an 891 us operator
 (llama.cpp #26501); crossing 0.3-0.5 ms (BigMoeOnEdge, v81).
