@@ -8,7 +8,7 @@ identifiable: no row responds to it, or others make up for it. The same interval
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,10 @@ import numpy as np
 from archsim.measurements.fit import Problem, minimise
 from archsim.measurements.parameters import Parameter
 
-_HALVINGS = 9
+#: Steps towards an end of an interval, the change they aim at and that which is close enough, in tolerances.
+_STEPS, _AIM, _CLOSE = 9, 0.99, 0.97
+#: Change so far inside that the least one need not be looked for.
+_WELL = 0.8
 #: How much wider an interval gets with the others fitted before it counts as shared with them.
 _WIDER = 2.0
 #: How far, in lengths of its range, another parameter moves to be named as one that makes up.
@@ -84,10 +87,6 @@ class Profiler:
         """Change of each row against the best fit, in tolerances."""
         return (self.problem.logs(places) - self.reference) / self.tolerances
 
-    def inside(self, places: np.ndarray) -> bool:
-        """Whether all rows are within tolerance of the best fit."""
-        return bool(np.abs(self.away(places)).max() <= 1.0)
-
     def interval(self, index: int) -> Interval:
         """Interval of one parameter."""
         parameter = self.problem.parameters[index]
@@ -121,53 +120,56 @@ class Profiler:
 
     def _end(self, index: int, side: float, *, refit: bool) -> _End:
         """Farthest allowed place of a parameter towards an end of its range."""
-        good, bad = self.best, side
-        far = self._allowed(index, side, good, refit)
-        if far is not None:
+        out, far = self._reach(index, side, self.best, refit)
+        if out <= 1.0:
             return _End(side, far, True)
-        places = self.problem.parameters[index]
-        if places.counted:
+        if self.problem.parameters[index].counted:
             return self._counted_end(index, side, refit)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (good[index] + bad)
-            found = self._allowed(index, middle, good, refit)
-            if found is None:
-                bad = middle
+        good, inside, bad, outside = self.best, 0.0, side, out
+        for _ in range(_STEPS):
+            # changes are nearly proportional to the way: where they would be just inside, well within the bracket
+            share = min(max((_AIM - inside) / (outside - inside), 0.1), 0.9)
+            found, places = self._reach(index, good[index] + share * (bad - good[index]), good, refit)
+            if found <= 1.0:
+                good, inside = places, found
+                if inside > _CLOSE:
+                    break
             else:
-                good = found
+                bad, outside = places[index], found
         return _End(float(good[index]), good, False)
 
     def _counted_end(self, index: int, side: float, refit: bool) -> _End:
         parameter, good = self.problem.parameters[index], self.best
-        present = int(parameter.value(self.best[index]))
-        for value in (
-            range(present + 1, parameter.values[-1] + 1) if side else range(present - 1, parameter.low - 1, -1)
-        ):
-            found = self._allowed(index, parameter.place(value), good, refit)
-            if found is None:
+        present, values = int(parameter.value(self.best[index])), parameter.values
+        for value in range(present + 1, values[-1] + 1) if side else range(present - 1, values[0] - 1, -1):
+            found, places = self._reach(index, parameter.place(value), good, refit)
+            if found > 1.0:
                 break
-            good = found
+            good = places
         return _End(float(good[index]), good, False)
 
-    def _allowed(self, index: int, place: float, near: np.ndarray, refit: bool) -> np.ndarray | None:
-        """Places with the parameter at `place` at which all rows are within tolerance; None where there are none."""
-        others = [i for i in range(len(self.best)) if i != index]
-        for start in self._starts(index, place, near) if refit else [_with(self.best, index, place)]:
-            if self.inside(start):
-                return start
-            free = [i for i in others if not self.problem.parameters[i].counted]
-            if not refit or not free:
-                continue
-            square = minimise(self.problem, self.away, start, free)
-            change = self.away(square)
-            if np.abs(change).max() <= 1.0:
-                return square
-            if np.mean(change**2) > 1.0 and np.isfinite(change).all():
-                continue  # the best mean is outside, so is the best maximum
-            cubed = minimise(self.problem, lambda at: self.away(at) ** 3, square, free)
-            if self.inside(cubed):
-                return cubed
-        return None
+    def _reach(self, index: int, place: float, near: np.ndarray, refit: bool) -> tuple[float, np.ndarray]:
+        """Least change of the row that changes most, in tolerances, with the parameter at `place`, and the places."""
+        free = [i for i, one in enumerate(self.problem.parameters) if i != index and not one.counted]
+        best, found = np.inf, _with(self.best, index, place)
+        for start in self._starts(index, place, near) if refit else [found]:
+            for places in self._tries(start, free if refit else []):
+                change = float(np.abs(self.away(places)).max())
+                if change < best:
+                    best, found = change, places
+                if best <= _WELL:
+                    return best, found
+        return best, found
+
+    def _tries(self, start: np.ndarray, free: Sequence[int]) -> Iterator[np.ndarray]:
+        """Places near a start, better and better: as it is, the least mean change, and nearly the least largest one."""
+        yield start
+        if not free:
+            return
+        square = minimise(self.problem, self.away, start, free, quick=True)
+        yield square
+        if np.mean(self.away(square) ** 2) <= 1.0:  # else the largest of any is outside too
+            yield minimise(self.problem, lambda at: self.away(at) ** 3, square, free, quick=True)
 
     def _starts(self, index: int, place: float, near: np.ndarray) -> list[np.ndarray]:
         """Where the others start: as they are nearby, with every combination of other counts if these are few."""
