@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from archsim import registry
 from archsim.reproduce.trends_identity import GAP, SPEED, STEP, SUBJECTS, SUMMED, loaded
 from archsim.session import run
 from archsim.sweep.scaling import (
@@ -60,6 +61,13 @@ def test_a_decision_that_changes_is_noticed():
 
 def replace_sets(subject, *sets):
     return subject._replace(sets=sets)
+
+
+def test_every_schedule_is_scaled():
+    ours = {
+        name for name in registry.names("schedule") if registry.get("schedule", name).__module__.startswith("archsim.")
+    }
+    assert ours <= {subject.schedule for subject in SUBJECTS.values()}
 
 
 def test_units_and_names_say_what_scales():
