@@ -105,11 +105,11 @@ def save_rows(tables: Mapping[str, Sequence[Row]], file: Path, command: str, ver
 
 
 def _compact(row: Row) -> dict[str, Any]:
-    """Fields that say something, numbers to eight digits."""
+    """Fields that say something, numbers to twelve digits."""
     values = row.to_json()
     found = {key: values[key] for key in _FIELDS if values[key] is not None and values[key] != "" and key != "storage"}
     found |= {"storage": True} if row.storage else {}
-    return {key: float(f"{v:.8g}") if key in _NUMBERS and isinstance(v, float) else v for key, v in found.items()}
+    return {key: float(f"{v:.12g}") if key in _NUMBERS and isinstance(v, float) else v for key, v in found.items()}
 
 
 def placed(tables: Mapping[str, Sequence[Row]]) -> list[Placed]:
