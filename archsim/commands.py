@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from archsim import completion
 from archsim.check_commands import register as register_check
 from archsim.cli import print_json
 from archsim.explain_commands import register as register_explain
@@ -48,9 +49,20 @@ register_check(app)
 register_record(app)
 register_schema(app)
 
+#: What can be listed and shown; the catalogue itself is imported only to do it.
+LISTED = ("systems", "parts", "models", "runs", "sweeps", "schedules", "devices", "streams")
+LISTED += ("flash_devices", "pim_devices", "standards", "controllers")
+SHOWN = ("system", "part", "model", "run", "schedule", "flash_device", "pim_device", "standard", "controller")
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override one value; may be given many times.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        autocompletion=completion.set_paths,
+        help="Override one value; may be given many times.",
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("-o", "--output", parser=path, metavar="DIR", help="Folder for the run.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", parser=path, help="A run folder.")]
@@ -60,7 +72,7 @@ def invoke(args: list[str]) -> int:
     """Run one command and return its exit code; errors are left to the caller."""
     command = typer.main.get_command(app)
     if "_ARCHSIM_COMPLETE" in os.environ:  # the shell asks for completions
-        return command.main(args=args, prog_name="archsim", standalone_mode=False) or 0
+        return completion.answer(lambda: command.main(args=args, prog_name="archsim", standalone_mode=False))
     try:
         # `command.main` would end the process at a closed pipe and hide an interrupt.
         with command.make_context("archsim", list(args)) as context:
@@ -95,14 +107,36 @@ def demo(
 
 @app.command()
 def run(
-    file: Annotated[str | None, typer.Argument(metavar="[RUN.yaml]", help="A run file, or the name of one.")] = None,
-    system: Annotated[str | None, typer.Option(help="Machine (archsim list systems).")] = None,
-    schedule: Annotated[str | None, typer.Option(help="Decoding schedule (archsim list schedules).")] = None,
-    target: Annotated[str | None, typer.Option(help="Target model (archsim list models).")] = None,
-    draft: Annotated[
-        str | None, typer.Option(help="Draft model; a speculative schedule takes eagle3-<target>.")
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN.yaml]", autocompletion=completion.config_names("run"), help="A run file, or the name of one."
+        ),
     ] = None,
-    stream: Annotated[str | None, typer.Option(help="Decision stream (archsim list streams).")] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(help="Machine (archsim list systems).", autocompletion=completion.config_names("system")),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            help="Decoding schedule (archsim list schedules).", autocompletion=completion.plugin_names("schedule")
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="Target model (archsim list models).", autocompletion=completion.config_names("model")),
+    ] = None,
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            help="Draft model; a speculative schedule takes eagle3-<target>.",
+            autocompletion=completion.config_names("model"),
+        ),
+    ] = None,
+    stream: Annotated[
+        str | None, typer.Option(help="Decision stream (archsim list streams).", autocompletion=completion.streams)
+    ] = None,
     prompts: Annotated[
         int | None, typer.Option(parser=whole, metavar="INTEGER", help="Prompts to decode, one after the other.")
     ] = None,
@@ -113,11 +147,18 @@ def run(
         int | None, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the synthetic draws.")
     ] = None,
     thermal: Annotated[
-        str | None, typer.Option(metavar="PART", help="Thermal model of the phone, such as phone_passive.")
+        str | None,
+        typer.Option(
+            metavar="PART",
+            autocompletion=completion.config_names("part"),
+            help="Thermal model of the phone, such as phone_passive.",
+        ),
     ] = None,
     sets: Sets = None,
     output: Out = None,
-    trace: Annotated[str, typer.Option(help="off | tasks | full")] = "tasks",
+    trace: Annotated[
+        str, typer.Option(help="off | tasks | full", autocompletion=completion.words("off", "tasks", "full"))
+    ] = "tasks",
     uncertainty: Samples = None,
     draws_seed: DrawsSeed = None,
     workers: Workers = None,
@@ -238,7 +279,11 @@ def _show_page(source: Path, html: Path, as_json: bool) -> bool:
 @app.command("list")
 def list_(
     kind: Annotated[
-        str, typer.Argument(help="systems | parts | models | runs | schedules | devices | streams | standards | ...")
+        str,
+        typer.Argument(
+            autocompletion=completion.words(*LISTED),
+            help="systems | parts | models | runs | schedules | devices | streams | standards | ...",
+        ),
     ],
     as_json: Json = False,
 ) -> None:
@@ -256,8 +301,14 @@ def list_(
 
 @app.command()
 def show(
-    kind: Annotated[str, typer.Argument(help="system | part | model | run | schedule | standard | flash_device | ...")],
-    name: Annotated[str, typer.Argument(help="Its name, or a file.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.words(*SHOWN),
+            help="system | part | model | run | schedule | standard | flash_device | ...",
+        ),
+    ],
+    name: Annotated[str, typer.Argument(autocompletion=completion.shown_names, help="Its name, or a file.")],
     sources: Annotated[bool, typer.Option("--sources", help="Print where each number comes from.")] = False,
     figure: Annotated[
         Path | None, typer.Option(parser=path, metavar="FILE", help="Draw the machine (.svg, .pdf or .png).")

@@ -7,15 +7,30 @@ from typing import Annotated
 
 import typer
 
+from archsim import completion
 from archsim.cli import print_json
 from archsim.options import path, text
 
 
 def new(
-    kind: Annotated[str, typer.Argument(metavar="machine|device|schedule", help="What to start.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.words("machine", "device", "schedule"),
+            metavar="machine|device|schedule",
+            help="What to start.",
+        ),
+    ],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and '_'.")],
     source: Annotated[
-        str | None, typer.Option("--from", parser=text, metavar="NAME", help="One of its kind to start from.")
+        str | None,
+        typer.Option(
+            "--from",
+            parser=text,
+            autocompletion=completion.sources,
+            metavar="NAME",
+            help="One of its kind to start from.",
+        ),
     ] = None,
     output: Annotated[
         Path | None,

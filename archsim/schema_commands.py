@@ -7,12 +7,18 @@ from typing import Annotated
 
 import typer
 
+from archsim import completion
 from archsim.cli import print_json
 from archsim.options import path
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(help="part | part:DEVICE | system | model | run | sweep | prices")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.kinds, help="part | part:DEVICE | system | model | run | sweep | prices"
+        ),
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", parser=path, metavar="FILE", help="Write it to this file.")
     ] = None,

@@ -7,11 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from archsim import completion
 from archsim.cli import print_json
 from archsim.options import path, text, whole
 from archsim.uncertainty_commands import DrawsSeed, Samples, check_options
 
-FILE = typer.Argument(metavar="SWEEP.yaml", help="A sweep file, or the name of one (archsim list sweeps).")
+FILE = typer.Argument(
+    autocompletion=completion.config_names("sweep"),
+    metavar="SWEEP.yaml",
+    help="A sweep file, or the name of one (archsim list sweeps).",
+)
 WORKERS = typer.Option("-j", "--workers", parser=whole, metavar="INTEGER", help="Worker processes.")
 OUT = typer.Option("-o", "--output", parser=path, metavar="DIR", help="Folder; a sweep in it goes on where it stopped.")
 DASK = typer.Option(
