@@ -1,6 +1,7 @@
 """The door of the command line: streams, interrupts, errors and exit codes.
 
-Exit codes: 0 ok, 2 bad input or a full disk (one line on stderr), 3 the simulation failed (one line), 130 interrupted.
+Exit codes: 0 ok, 2 bad input or a full disk (one line on stderr), 3 the simulation failed or has not
+enough memory (one line), 130 interrupted.
 The commands themselves are in :mod:`archsim.commands`, which is imported only once an interrupt is provided for.
 """
 
@@ -83,6 +84,8 @@ def _explain(error: BaseException) -> int:
         return 2
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # the option parser's own errors
         return _fail(error.format_message(), 2)
+    if isinstance(error, MemoryError):
+        return _fail("not enough memory for this; lower the sizes it asks for", 3)
     if isinstance(error, OSError):
         words = os.strerror(error.errno) if error.errno else str(error)
         return _fail(f"{error.filename}: {words}" if error.filename is not None else f"cannot write: {words}", 2)

@@ -16,6 +16,8 @@ from archsim.units import InputError
 ROW_GROUP = 1 << 16
 #: Rows up to which a table is held in memory as a whole.
 LONG_ROWS = 2 * ROW_GROUP
+#: Rows that a byte on disk may stand for: those of a run take a byte or more each, a bomb's take none.
+ROWS_PER_BYTE = 8
 #: Whole columns of a long table that are kept once they were read.
 COLUMNS = 3
 #: Tables that may be left in their file.
@@ -28,7 +30,7 @@ def open_table(path: Path) -> Any:
     Raises
     ------
     InputError
-        When it is missing or no Parquet file.
+        When it is missing, no Parquet file, or one that unfolds beyond all measure.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -39,9 +41,14 @@ def open_table(path: Path) -> Any:
     if problem:
         raise InputError(f"{path}: {problem}; run it again")
     try:
-        return pq.ParquetFile(path)
+        file, size = pq.ParquetFile(path), path.stat().st_size
     except (pa.ArrowException, OSError):
         raise InputError(f"{path}: truncated or not a Parquet file; run it again") from None
+    if file.metadata.num_rows > ROWS_PER_BYTE * size + LONG_ROWS:
+        raise InputError(
+            f"{path}: {file.metadata.num_rows} rows in {size} bytes are not what a run writes; run it again"
+        )
+    return file
 
 
 def read_group(path: Path, file: Any, index: int | None, names: list[str]) -> dict[str, np.ndarray]:

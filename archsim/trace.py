@@ -63,6 +63,9 @@ from archsim.runfolder import TraceWriter, check_target, read_run
 from archsim.stored import ROW_GROUP, StoredTable, between, groups
 from archsim.units import InputError
 
+#: Most tokens that one mark may commit: those of the longest request.
+MOST_COMMITTED = 1_000_000
+
 __all__ = [
     "CUT",
     "DIGESTED",
@@ -252,6 +255,7 @@ class Trace:
         try:
             trace = cls(tables, manifest)
             _check_peaks(trace)
+            _check_commits(trace)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         return trace
@@ -270,6 +274,14 @@ def _check_peaks(trace: Trace) -> None:
         raise InputError(f"manifest.json gives device {slow[0]!r}, which reads weights, no rate under 'peaks'")
     if ops["op"].size and not sum(peak["bytes_per_s"] for name, peak in peaks.items() if name not in storage):
         raise InputError("manifest.json gives no memory a rate under 'peaks'")
+
+
+def _check_commits(trace: Trace) -> None:
+    """Require tokens in numbers that a run can have: tables are spread out by them."""
+    tokens = trace.notes["value"][trace.notes["kind"] == "commit"]
+    if tokens.size and not 0 <= tokens.min() <= tokens.max() <= MOST_COMMITTED:
+        odd = int(tokens.min() if tokens.min() < 0 else tokens.max())
+        raise InputError(f"table 'notes': {odd} tokens committed at once; a run commits 0 to {MOST_COMMITTED}")
 
 
 def positions(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -70,10 +70,11 @@ def read_regular(path: Path, limit: int, noun: str = "", name: str = "") -> byte
         raise InputError(f"{name}: {problem}" + (f"; expected {noun}" if noun else ""))
     try:
         with open(path, "rb") as stream:
-            raw = stream.read(limit + 1)
+            over = os.fstat(stream.fileno()).st_size > limit
+            raw = b"" if over else stream.read(limit + 1)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {error.strerror or error}") from None
-    if len(raw) > limit:
+    if over or len(raw) > limit:
         raise InputError(f"{name}: is larger than {limit} bytes" + (f", the limit for {noun}" if noun else ""))
     return raw
 

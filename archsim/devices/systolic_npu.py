@@ -91,13 +91,13 @@ class SystolicSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     clock_hz: KernelClock
-    array_rows: PositiveInt
-    array_columns: PositiveInt
-    arrays: PositiveInt
-    vector_lanes: PositiveInt
+    array_rows: Annotated[PositiveInt, Field(le=1 << 14)]
+    array_columns: Annotated[PositiveInt, Field(le=1 << 14)]
+    arrays: Annotated[PositiveInt, Field(le=4096)]
+    vector_lanes: Annotated[PositiveInt, Field(le=1 << 20)]
     scratchpad_bytes: Bytes
-    fabric_bytes: PositiveInt
-    fabric_cycles: Cycles
+    fabric_bytes: Annotated[PositiveInt, Field(le=1 << 14)]
+    fabric_cycles: Annotated[Cycles, Field(le=10**6)]
     memory_bytes_per_s: KernelRate
     piece_bytes: PositiveInt
     quantum_bytes: Annotated[Bytes, Field(ge=4096)]

@@ -125,8 +125,8 @@ def drain(
     finished = len(keys) - len(todo)
 
     def keep(i: int, result: dict[str, Any]) -> None:
-        store.add(keys[i], result)
         check(result)
+        store.add(keys[i], result)
 
     try:
         # The first call is made here: it compiles what the workers then load from the cache.

@@ -99,7 +99,9 @@ def search(
                     resolve(made.run, spec.set, point)
                 key = digest({"base": base, "set": spec.set, "point": point})
                 if key not in store.done:
-                    store.add(key, simulate(made.run, spec.set, point))
+                    fresh = simulate(made.run, spec.set, point)
+                    check_metrics(spec, fresh)
+                    store.add(key, fresh)
                     ran += 1
                 result = store.done[key]
                 listed.append(point)

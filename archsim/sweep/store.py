@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from archsim.config import InputError, digest
-from archsim.config.regular import reason, replaced, what_is
+from archsim.config.regular import make_folders, read_regular, reason, remove_empty, replaced, what_is
 from archsim.runfolder import LOCK, FolderLock
 
 SPEC, POINTS = "sweep.json", "points.jsonl"
+#: Largest files that are read: a million points take some 2 kB each.
+MAX_SPEC_BYTES, MAX_POINTS_BYTES = 64 << 20, 4 << 30
 
 
 class Memory:
@@ -58,10 +60,7 @@ class Store:
     def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
         self.folder = folder
         self.done: dict[str, dict[str, Any]] = {}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be made: {reason(error)}") from None
+        self._made = make_folders(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise InputError(f"{folder}: cannot be written; choose another folder with -o")
         self._spec = spec
@@ -79,8 +78,8 @@ class Store:
         if problem:
             raise InputError(f"{path}: {problem}")
         try:
-            held = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, OSError, RecursionError):
+            held = json.loads(read_regular(path, MAX_SPEC_BYTES))
+        except (ValueError, RecursionError, InputError):
             raise InputError(f"{path}: cannot be read; remove the folder or choose another with -o") from None
         if digest(held) != digest(spec):
             name = held.get("name", "?") if isinstance(held, dict) else "?"
@@ -93,7 +92,7 @@ class Store:
             return
         if problem:
             raise InputError(f"{path}: {problem}")
-        raw = path.read_bytes()
+        raw = read_regular(path, MAX_POINTS_BYTES, "the results of a sweep")
         whole = raw[: raw.rfind(b"\n") + 1]
         for line in whole.splitlines():
             with suppress(ValueError, LookupError, TypeError, RecursionError):
@@ -118,6 +117,8 @@ class Store:
     def held(self) -> Iterator[None]:
         """Keep other processes out of the folder, and read what is there.
 
+        An error before the first result takes back the folder, if it was made here.
+
         Raises
         ------
         InputError
@@ -129,5 +130,13 @@ class Store:
             self._claim(self._spec)
             self._read()
             yield
+        except BaseException:
+            if self._made and not self.done:
+                for name in (SPEC, POINTS):
+                    with suppress(OSError):
+                        (self.folder / name).unlink(missing_ok=True)
+            raise
         finally:
             lock.free()
+            if not self.done:
+                remove_empty(self._made)

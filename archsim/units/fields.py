@@ -23,7 +23,6 @@ from archsim.units.text import (
     PJ_PER_BYTE,
     PJ_PER_OP,
     PS,
-    QUANTITY_MAX,
     SECONDS,
     TOKENS_PER_S,
     TRANSFERS_PER_S,
@@ -78,6 +77,10 @@ JPerK = Annotated[float, _reader(J_PER_K), J_PER_K]
 Fraction01 = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Factor = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 PositiveFactor = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(strict=True, ge=0, le=QUANTITY_MAX)]
-PositiveInt = Annotated[int, Field(strict=True, ge=1, le=QUANTITY_MAX)]
-Cycles = Annotated[int, Field(strict=True, ge=0, le=QUANTITY_MAX)]
+#: Largest bare count: more of anything is no hardware, and products of two counts stay inside 62 bits.
+COUNT_MAX = (1 << 31) - 1
+#: Longest latency in cycles of any clock: about a second.
+CYCLES_MAX = 10**9
+Count = Annotated[int, Field(strict=True, ge=0, le=COUNT_MAX)]
+PositiveInt = Annotated[int, Field(strict=True, ge=1, le=COUNT_MAX)]
+Cycles = Annotated[int, Field(strict=True, ge=0, le=CYCLES_MAX)]

@@ -77,8 +77,8 @@ class ModelSpec(BaseModel):
     activation_dtype: TypeName = DType.FP16
     kv_dtype: TypeName = DType.FP16
     attn_input_mult: Literal[1, 2] = 1
-    fc_inputs: int = Field(default=0, ge=0)
-    draft_vocab: int = Field(default=0, ge=0)
+    fc_inputs: int = Field(default=0, ge=0, le=64)
+    draft_vocab: int = Field(default=0, ge=0, le=1 << 24)
     shared_embedding: bool = False
 
     @model_validator(mode="after")

@@ -408,10 +408,11 @@ def test_simulation_failures_exit_with_3(capsys, tmp_path, monkeypatch):
 def test_shapes_a_device_cannot_run_are_named(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     wide = [
-        "model.target.ffn=4194304",
+        "model.target.ffn=2097152",
         "model.target.hidden=65536",
-        "system.dram.capacity_bytes=60 TB",
-        "system.flash.capacity_bytes=60 TB",
+        "schedule.ring=1",
+        "system.dram.capacity_bytes=540 GB",
+        "system.flash.capacity_bytes=16 TB",
         "system.npu.window_bytes=60 TB",
     ]
     code, out, err = call([*GIVEN, *(part for text in wide for part in ("--set", text))], capsys)

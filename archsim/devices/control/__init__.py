@@ -34,7 +34,7 @@ from archsim.lowering import (
     cycles_to_ps,
 )
 from archsim.registry import device
-from archsim.units import PositiveInt, Um2
+from archsim.units import Cycles, PositiveInt, Um2
 
 ACTIONS = ("logic_cycle", "table_bits")
 QUEUES = ("unverified", "feedback", "preverify")
@@ -76,17 +76,17 @@ class ControlSpec(BaseModel):
     counter_bits: Small
     window: Annotated[int, Field(strict=True, ge=1, le=64)]
     most: PositiveInt
-    edc_cycles: PositiveInt
-    edc_update_cycles: PositiveInt
-    tvc_cycles: PositiveInt
-    tvc_update_cycles: PositiveInt
-    queue_cycles: PositiveInt
-    unverified_depth: PositiveInt
-    feedback_depth: PositiveInt
-    preverify_depth: PositiveInt
-    unverified_bits: PositiveInt
-    feedback_bits: PositiveInt
-    preverify_bits: PositiveInt
+    edc_cycles: Annotated[Cycles, Field(ge=1)]
+    edc_update_cycles: Annotated[Cycles, Field(ge=1)]
+    tvc_cycles: Annotated[Cycles, Field(ge=1)]
+    tvc_update_cycles: Annotated[Cycles, Field(ge=1)]
+    queue_cycles: Annotated[Cycles, Field(ge=1)]
+    unverified_depth: Annotated[PositiveInt, Field(le=1 << 16)]
+    feedback_depth: Annotated[PositiveInt, Field(le=1 << 16)]
+    preverify_depth: Annotated[PositiveInt, Field(le=1 << 16)]
+    unverified_bits: Annotated[PositiveInt, Field(le=1 << 16)]
+    feedback_bits: Annotated[PositiveInt, Field(le=1 << 16)]
+    preverify_bits: Annotated[PositiveInt, Field(le=1 << 16)]
     gates: PositiveInt
     bit_um2: Um2
     gate_um2: Um2

@@ -59,10 +59,10 @@ class DramSpec(BaseModel):
     timing_factor: PositiveFactor = 1.0
     transfer_rate_per_s: TransfersPerS
     bus_width_bits: Bits
-    channels: PositiveInt
-    ranks: PositiveInt
+    channels: Annotated[PositiveInt, Field(le=64)]
+    ranks: Annotated[PositiveInt, Field(le=8)]
     achievable_bytes_per_s: BytesPerS
-    capacity_bytes: Bytes
+    capacity_bytes: Annotated[Bytes, Field(le=1 << 39)]
     mix: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(default_factory=dict)
     calibrated: Literal["none", "command"] = "none"
     controller: str = "mobile"

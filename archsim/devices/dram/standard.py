@@ -289,6 +289,13 @@ def _commands(given: Any, where: str) -> dict[str, int]:
     return ids
 
 
+def nanoseconds(where: str, value: Any) -> Fraction:
+    """A time in ns, exactly as it is written, or a one-line error."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InputError(f"{where}: {quote(value)} is not a time in ns of 0 or more")
+    return Fraction(str(value))
+
+
 def _timing(where: str, entry: Any, tck_ps: Fraction) -> int:
     check_keys(where, entry, ("ck", "ns", "min_ck", "source"), ("source",))
     if ("ck" in entry) == ("ns" in entry):
@@ -296,11 +303,9 @@ def _timing(where: str, entry: Any, tck_ps: Fraction) -> int:
     text(f"{where}: source", entry["source"])
     if "ck" in entry:
         return whole(where, entry["ck"], 0, MAX_CYCLES)
-    value = entry["ns"]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InputError(f"{where}: {quote(value)} is not a time in ns of 0 or more")
+    exact = nanoseconds(where, entry["ns"])
     floor = whole(f"{where}.min_ck", entry.get("min_ck", 0), 0, MAX_CYCLES)
-    return whole(where, max(floor, math.ceil(Fraction(str(value)) * 1000 / tck_ps)), 0, MAX_CYCLES)
+    return whole(where, max(floor, math.ceil(exact * 1000 / tck_ps)), 0, MAX_CYCLES)
 
 
 def _sum(where: str, terms: Any, cycles: Mapping[str, int]) -> int:

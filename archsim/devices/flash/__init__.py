@@ -103,11 +103,11 @@ class FlashSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    capacity_bytes: Bytes
+    capacity_bytes: Annotated[Bytes, Field(le=1 << 44)]
     link_bytes_per_s: KernelRate
     stream_bytes_per_s: KernelRate
     random_bytes_per_s: KernelRate
-    queue_depth: PositiveInt
+    queue_depth: Annotated[PositiveInt, Field(le=1 << 16)]
     command_ps: KernelTime
     issue_prime_ps: KernelTime
     issue_performance_ps: KernelTime

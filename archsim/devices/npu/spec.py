@@ -145,11 +145,11 @@ class NpuSpec(BaseModel):
     accumulators: Annotated[PositiveInt, Field(le=16)]
     hmx_wake_ps: KernelTime
     tile_buffers: Annotated[PositiveInt, Field(le=16)]
-    hvx_contexts: PositiveInt
+    hvx_contexts: Annotated[PositiveInt, Field(le=4096)]
     vtcm_vectors_per_cycle: KernelFactor
     vtcm_bytes: Annotated[Bytes, Field(le=1 << 34)]
     window_bytes: Bytes
-    window_sessions: PositiveInt
+    window_sessions: Annotated[PositiveInt, Field(le=64)]
     map_call_ps: KernelTime
     map_ps_per_gib: KernelTime
     page_bytes: Annotated[Bytes, Field(ge=1024, le=1 << 21)] = 4096
@@ -181,7 +181,7 @@ class NpuSpec(BaseModel):
     flush_all_bytes: Annotated[Bytes, Field(ge=4096, le=1 << 31)]
     batch_ops: Annotated[PositiveInt, Field(le=1024)]
     pass_rows: PositiveInt
-    row_multiple: PositiveInt
+    row_multiple: Annotated[PositiveInt, Field(le=4096)]
     row_group: Annotated[PositiveInt, Field(le=64)]
     activation_area_bytes: Bytes
     graph_rows: tuple[PositiveInt, ...]

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from archsim.devices.pim.standard import load_pim
 from archsim.lowering import KernelClock, KernelRate, KernelTime
-from archsim.units import Bytes, Count, PositiveFactor, PositiveInt
+from archsim.units import Bytes, Count, Cycles, PositiveFactor, PositiveInt
 
 
 class PimSpec(BaseModel):
@@ -65,11 +65,11 @@ class PimSpec(BaseModel):
 
     standard: str
     timing_factor: PositiveFactor = 1.0
-    channels: Count = 0
+    channels: Annotated[Count, Field(le=64)] = 0
     tokens_per_pass: Annotated[Count, Field(le=64)] = 0
     host: Literal["exclusive", "other_ranks", "striped"]
-    ranks: PositiveInt
-    host_ranks: Count = 0
+    ranks: Annotated[PositiveInt, Field(le=8)]
+    host_ranks: Annotated[Count, Field(le=8)] = 0
     host_bytes_per_s: KernelRate | None = None
     fence: bool
     crossing_ps: KernelTime
@@ -80,8 +80,8 @@ class PimSpec(BaseModel):
     gating: bool = False
     sequencer: str = ""
     aau_clock_hz: KernelClock | None = None
-    aau_lanes: PositiveInt | None = None
-    aau_latency_cycles: PositiveInt | None = None
+    aau_lanes: Annotated[PositiveInt, Field(le=1 << 16)] | None = None
+    aau_latency_cycles: Annotated[Cycles, Field(ge=1)] | None = None
     trip_unit: str = ""
     fence_ps: KernelTime | None = None
     interrupt_ps: KernelTime | None = None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from archsim.devices.dram.standard import Standard as DramStandard
-from archsim.devices.dram.standard import check_keys, load_standard, read_yaml, whole
+from archsim.devices.dram.standard import check_keys, load_standard, nanoseconds, read_yaml, whole
 from archsim.devices.dram.standard import names as file_names
 from archsim.devices.pim.isa import NAMES, Cmd
 from archsim.units import InputError, quote, suggest
@@ -217,8 +217,9 @@ def _timings(
         if "ck" in entry:
             cycles[key] = whole(at, entry["ck"], 0, MAX_CYCLES)
         else:
-            rounded = -(-Fraction(str(entry["ns"])) * 1000 // tck_ps)
-            cycles[key] = whole(at, max(int(rounded), entry.get("min_ck", 0)), 0, MAX_CYCLES)
+            rounded = -(-nanoseconds(at, entry["ns"]) * 1000 // tck_ps)
+            least = whole(f"{at}: min_ck", entry.get("min_ck", 0), 0, MAX_CYCLES)
+            cycles[key] = whole(at, max(int(rounded), least), 0, MAX_CYCLES)
         sources[key] = str(entry.get("source", data["source"]))
     return cycles, sources
 

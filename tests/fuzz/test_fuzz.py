@@ -1,0 +1,56 @@
+"""Whatever the input: the right exit code in one line, in time, and nothing half-written (see ``harness``)."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from grammar import AREAS
+from harness import call, verdict
+
+#: Cases by area in the default run and in the slow one; the seeds they are drawn with are kept here.
+FEW = 25
+MANY = {
+    "command lines": 5000,
+    "configuration": 5000,
+    "streams": 2500,
+    "traces": 4000,
+    "run folders": 1500,
+    "model files": 1500,
+    "sweep folders": 500,
+}
+SEEDS = (20250, 1)
+
+
+def fuzz(area: str, cases: int, number: int, folder: Path) -> Counter:
+    """Run `cases` of an area; count how they ended."""
+    ends: Counter = Counter()
+
+    @seed(number)
+    @settings(
+        max_examples=cases,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.shrink),
+    )
+    @given(AREAS[area])
+    def one(case) -> None:
+        outcome = call(case, folder)
+        ends["interrupted" if outcome.interrupted else outcome.code] += 1
+        fault = verdict(case, outcome)
+        assert not fault, f"{fault}\n{case!r}"
+
+    one()
+    return ends
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_few_cases(area, tmp_path):
+    fuzz(area, FEW, SEEDS[0], tmp_path / "case")
