@@ -17,7 +17,7 @@ from archsim.measurements.fit import Problem, minimise
 from archsim.measurements.parameters import Parameter
 
 #: Steps towards an end of an interval, the change they aim at and that which is close enough, in tolerances.
-_STEPS, _AIM, _CLOSE = 9, 0.99, 0.97
+_STEPS, _AIM, _CLOSE = 14, 0.99, 0.97
 #: Change so far inside that the least one need not be looked for.
 _WELL = 0.8
 #: How much wider an interval gets with the others fitted before it counts as shared with them.
@@ -126,9 +126,9 @@ class Profiler:
         if self.problem.parameters[index].counted:
             return self._counted_end(index, side, refit)
         good, inside, bad, outside = self.best, 0.0, side, out
-        for _ in range(_STEPS):
-            # changes are nearly proportional to the way: where they would be just inside, well within the bracket
-            share = min(max((_AIM - inside) / (outside - inside), 0.1), 0.9)
+        for step in range(_STEPS):
+            # where changes in proportion to the way would be just inside, and every other time, for plateaus, half-way
+            share = 0.5 if step % 2 else min(max((_AIM - inside) / (outside - inside), 0.1), 0.9)
             found, places = self._reach(index, good[index] + share * (bad - good[index]), good, refit)
             if found <= 1.0:
                 good, inside = places, found

@@ -130,6 +130,10 @@ def test_published_rows_that_were_held_out_fit_better(what):
     # of the rows that the fit was not given, at least half of the distance is gone
     assert distance(held, "fitted_ratio") < 0.5 * distance(held, "start_ratio")
     assert found.held_out.fitted < found.held_out.start
+    # the intervals are not empty at either end, unless a range ends there
+    for one in found.parameters:
+        assert one.interval_low < one.value or one.value == one.low, one
+        assert one.interval_high > one.value or one.value == one.high, one
 
 
 def test_parameters_that_trade_against_each_other_are_told(tmp_path):
