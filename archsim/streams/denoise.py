@@ -305,7 +305,8 @@ def synthetic_denoising(
     model, task : str
         Whose confidences, on what.
     settings : str
-        ``""``, a preset, ``level=<number>``, or both joined by a comma.
+        ``""``, a preset, ``level=<number>`` (a stream of its own) or ``at=<number>`` (the same draws at another level),
+        or a preset and one of these joined by a comma.
 
     Raises
     ------
@@ -316,8 +317,8 @@ def synthetic_denoising(
     typical, _ = prompt_tokens(task)
     preset, level = DEFAULT_PRESET, None
     for part in settings.split(",") if settings else ():
-        if part.startswith("level="):
-            level = _level(part.removeprefix("level="))
+        if part.startswith(("level=", "at=")):
+            level = _level(part.partition("=")[2])
         elif part in known.presets:
             preset = part
         else:
@@ -332,7 +333,9 @@ def synthetic_denoising(
             )
         level, source = cells[task].value, f"{cells[task].source}; {known.presets[preset]['source']}"
     numbers = {key: float(value) for key, value in known.presets[preset].items() if key != "source"}
-    name = f"synthetic:{model}:{task}" + (f":{settings}" if settings else "")
+    # A level under `at` meets the draws of the stream without it, as two acceptances of one pair do.
+    keyed = ",".join(part for part in settings.split(",") if not part.startswith("at="))
+    name = f"synthetic:{model}:{task}" + (f":{keyed}" if keyed else "")
     stream = SyntheticDenoising(
         name,
         seed,

@@ -23,6 +23,8 @@ from typing import Any
 from archsim.config import Resolved
 from archsim.config.checking import Row
 from archsim.streams.acceptance import acceptance, default_draft
+from archsim.streams.acceptance import table as acceptance_table
+from archsim.streams.denoise import DEFAULT_PRESET, denoise_table
 from archsim.system import devices_of, prices_of
 from archsim.units import InputError
 
@@ -33,6 +35,8 @@ PRICE_UNITS = ("pJ", "pJ/bit", "pJ/B", "pJ/op", "mW", "um2", "um2/bit")
 #: First words of the sources of numbers that nobody measured.
 UNSURE = ("assumed", "fitted")
 ACCEPTANCE = "job.acceptance"
+#: Path of a denoising stream's level, which is set as part of the stream's name.
+LEVEL = "job.stream.level"
 
 
 @dataclass(frozen=True)
@@ -228,18 +232,29 @@ def price_tables(system: Mapping[str, Any], values: Mapping[str, float]) -> dict
 
 
 def _stream(resolved: Resolved) -> Iterator[Uncertain]:
-    """Acceptance of a generated stream, where it is the table's."""
+    """Acceptance of a generated stream, or level of a denoising one, where it is the table's."""
     job = resolved.data["job"]
     kind, _, rest = str(job["stream"]).partition(":")
-    pair, _, task = rest.rpartition(":")
-    if kind != "synthetic" or job.get("acceptance") is not None or not pair:
+    parts = rest.split(":")
+    if kind != "synthetic" or job.get("acceptance") is not None or len(parts) < 2:
         return
-    target, _, draft = pair.partition("+")
+    target, _, draft = parts[0].partition("+")
+    path, settle = ACCEPTANCE, settled().streams["acceptance"]
     try:
-        cell = acceptance(target, draft or default_draft(target), task).level
-    except InputError:  # a stream that denoises, or one whose draft never drafts
+        if target in acceptance_table().diffusion:
+            preset = parts[2] if len(parts) > 2 else DEFAULT_PRESET
+            path, settle = LEVEL, settled().streams["level"]
+            cell: Any = denoise_table().levels[target][preset][parts[1]]
+        else:
+            cell = acceptance(target, draft or default_draft(target), parts[1]).level
+    except (InputError, KeyError):  # a level given by hand, or a pair without data whose draft never drafts
         return
-    if cell.range is None or cell.range[0] >= cell.range[1]:
-        return
-    settle = settled().streams["acceptance"]
-    yield Uncertain(ACCEPTANCE, cell.value, *cell.range, "", cell.source, False, False, ACCEPTANCE, False, settle)
+    if cell.range is not None and cell.range[0] < cell.range[1]:
+        yield Uncertain(path, cell.value, *cell.range, "", cell.source, False, False, path, False, settle)
+
+
+def stream_at(stream: str, level: float) -> str:
+    """A denoising stream at another level, with the same draws."""
+    parts = stream.split(":")
+    settings = f"{parts[3]},at={level!r}" if len(parts) > 3 else f"at={level!r}"
+    return ":".join((*parts[:3], settings))

@@ -20,7 +20,7 @@ from archsim.report.summary import summarise
 from archsim.results import code_digest
 from archsim.session import load, run
 from archsim.sweep.executors import drain
-from archsim.sweep.ranges import ACCEPTANCE, TABLES, Uncertain, price_tables, shares, uncertain
+from archsim.sweep.ranges import ACCEPTANCE, LEVEL, TABLES, Uncertain, price_tables, shares, stream_at, uncertain
 from archsim.sweep.store import Memory, Store
 from archsim.sweep.work import flat
 from archsim.trace import Trace
@@ -219,11 +219,28 @@ def drawn_summary(given: Load, drawn: Sequence[Uncertain], values: Mapping[str, 
     moved = [
         Override(item.path, f"{values[item.path]!r} {item.unit}" if item.unit else values[item.path], item.path)
         for item in drawn
-        if not item.priced and item.path in values and (item.path == ACCEPTANCE or values[item.path] != item.value)
+        if not item.priced and item.path != LEVEL and item.path in values
+        if item.path == ACCEPTANCE or values[item.path] != item.value
     ]
+    if LEVEL in values:
+        given = _with_level(given, values[LEVEL])
     resolved = load(**{**given, "sets": (*given.get("sets", ()), *moved)})
     result = run(resolved, trace="off")
     return priced_summary(result.trace, resolved.data["system"], drawn, values)
+
+
+def _with_level(given: Load, level: float) -> dict[str, Any]:
+    """The same run with its denoising stream at a level, wherever the stream was named."""
+    stream = Override("job.stream", stream_at(load(**given).data["job"]["stream"], level), LEVEL)
+    job = {key: value for key, value in (given.get("job") or {}).items() if key != "stream"}
+    sets = [one for one in given.get("sets", ()) if _path(one) != "job.stream"]
+    # Put together from names, a run needs its stream as one of them.
+    named = {"job": {**job, "stream": stream.value}} if given.get("file") is None else {"job": job}
+    return {**given, **named, "sets": tuple(sets if given.get("file") is None else [*sets, stream])}
+
+
+def _path(one: Any) -> str:
+    return one.path if isinstance(one, Override) else str(one).partition("=")[0].strip()
 
 
 def priced_summary(

@@ -54,11 +54,10 @@ def test_effect_is_log_slope_times_log_range(found):
 def test_a_run_from_flash_hangs_on_the_flash_rate_and_the_ends_are_those_of_real_runs(found):
     first = found["speed"][0]
     assert first["path"] == "system.flash.stream_bytes_per_s"
-    assert first["with"] == ["system.flash.command_ps"]
+    assert first["with"] == ["system.flash.random_bytes_per_s", "system.flash.command_ps"]
     assert first["effect"] > 0 > found["latency"][0]["effect"]
-    slow = run(
-        load(RUN, sets=["system.flash.stream_bytes_per_s=3.2 GB/s", "system.flash.command_ps=7.2 us"]), trace="off"
-    )
+    ends = ("stream_bytes_per_s=3.2 GB/s", "random_bytes_per_s=2.58 GB/s", "command_ps=7.2 us")
+    slow = run(load(RUN, sets=[f"system.flash.{end}" for end in ends]), trace="off")
     assert first["at_low"] == slow.summary["decode_tokens_per_s"]
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from archsim import load
 from archsim.config import describe, load_config, names
-from archsim.sweep.ranges import TABLES, UNSURE, Uncertain, settled, shares, uncertain
+from archsim.streams.acceptance import table as acceptance_table
+from archsim.streams.denoise import denoise_table
+from archsim.sweep.ranges import LEVEL, TABLES, UNSURE, Uncertain, settled, shares, stream_at, uncertain
 from archsim.system import System
 
 RUN = {
@@ -131,3 +133,21 @@ def test_choices_and_given_values_are_not_drawn_and_no_price_twice():
     assert "prices.power_mw.rails.base" not in plain
     given = {item.path for item in uncertain(load(RUN, sets=["system.cpu.sync_ps=9 us", "job.acceptance=0.6"]))}
     assert plain - given == {"system.cpu.sync_ps", "job.acceptance"}
+
+
+def test_every_unsure_level_of_a_generated_stream_has_a_range_around_it():
+    cells = [cell.level for pair in acceptance_table().pairs.values() for cell in pair.values()]
+    cells += [
+        cell for presets in denoise_table().levels.values() for task in presets.values() for cell in task.values()
+    ]
+    for cell in cells:
+        if cell.source.startswith(UNSURE):
+            assert cell.range is not None, cell
+            assert cell.range[0] <= cell.value <= cell.range[1]
+
+
+def test_the_level_of_a_denoising_stream_is_drawn_and_one_given_by_hand_is_not():
+    found = [item for item in uncertain(load("llada_gsm8k")) if item.path == LEVEL]
+    assert (found[0].value, found[0].low, found[0].high) == (6.05, 5.37, 6.05)
+    stream = stream_at("synthetic:llada-8b:gsm8k", 5.5)
+    assert not [item for item in uncertain(load("llada_gsm8k", sets=[f"job.stream={stream}"])) if item.path == LEVEL]

@@ -143,3 +143,19 @@ def test_the_command_prints_bands_beside_the_summary(tmp_path, capsys, monkeypat
     assert band["nominal"] == document["decode_tokens_per_s"]
     assert set(band) == {"nominal", "p10", "p50", "p90"}
     assert (tmp_path / "out.bands" / "points.jsonl").is_file()
+
+
+@pytest.mark.parametrize("how", ["file", "named", "set"])
+def test_the_level_of_a_denoising_stream_moves_the_steps(how, monkeypatch):
+    named = {"system": "llada_oneplus_12", "schedule": "dllm_npu"}
+    job = {"target": "llada-8b", "tokens": 32, "stream": "synthetic:llada-8b:gsm8k"}
+    data = {"name": "d", "system": named["system"], "schedule": {"name": "llada"}, "job": job}
+    given = {
+        "file": {"file": data},
+        "named": {"file": None, **named, "schedule": "llada", "job": job},
+        "set": {"file": data, "sets": ("job.stream=synthetic:llada-8b:gsm8k:even",)},
+    }[how]
+    item = next(one for one in ranges_of.uncertain(load(**given)) if one.path == ranges_of.LEVEL)
+    low, plain = (module.drawn_summary(given, [item], {item.path: level}) for level in (item.low, item.value))
+    assert low["steps"] > plain["steps"]
+    assert plain["request_latency_s"] == run(load(**given), trace="off").summary["request_latency_s"]
