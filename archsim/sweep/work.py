@@ -9,8 +9,8 @@ from archsim.config import Override
 from archsim.engine.errors import SimError
 from archsim.units import InputError
 
-#: Results that differ from run to run; they are not part of a table.
-VOLATILE = ("cpu_s",)
+#: Results that differ from run to run, or whose names do (what lies in DRAM, by tensor); they are not part of a table.
+VOLATILE = ("cpu_s", "footprint_bytes")
 
 
 def overrides(fixed: Mapping[str, Any], point: Mapping[str, Any]) -> list[Override]:
