@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from archsim import completion
+from archsim.bench_commands import register as register_bench
 from archsim.check_commands import register as register_check
 from archsim.cli import print_json
 from archsim.explain_commands import register as register_explain
@@ -48,6 +49,7 @@ register_measurements(app)
 register_check(app)
 register_record(app)
 register_schema(app)
+register_bench(app)
 
 #: What can be listed and shown; the catalogue itself is imported only to do it.
 LISTED = ("systems", "parts", "models", "runs", "sweeps", "schedules", "devices", "streams")

@@ -6,23 +6,16 @@ import time
 import numpy as np
 import pytest
 
+from archsim.bench.kernels import dram_requests as requests
 from archsim.devices.dram.controller import load_memory
 from archsim.devices.dram.replay import replay, replay_columns
 
 MILLION = 1_000_000
 
 
-def requests(kind, count=MILLION):
-    r = np.random.default_rng(3)
-    if kind == "sequential":
-        return np.arange(count) * 32 % (1 << 31), np.zeros(count, np.int64)
-    address = r.integers(0, 1 << 26, count) * 32
-    return address, (np.arange(count) % 3 == 2).astype(np.int64) if kind == "random 2:1" else np.zeros(count, np.int64)
-
-
 def best_us(controller, kind, tries=5):
     memory = load_memory("lpddr5-6400", controller)
-    address, write = requests(kind)
+    address, write = requests(kind, MILLION)
     replay_columns(memory, address[:100], write[:100])
     return min(replay_columns(memory, address, write).cpu_s for _ in range(tries)) / MILLION * 1e6
 
@@ -37,7 +30,7 @@ def test_cpu_time_per_request(controller, kind, bar_us):
 @pytest.mark.bench
 def test_parsing_costs_no_more_than_simulating(tmp_path):
     path = tmp_path / "t.txt"
-    path.write_text("".join(f"R {a:x}\n" for a in requests("sequential")[0].tolist()))
+    path.write_text("".join(f"R {a:x}\n" for a in requests("sequential", MILLION)[0].tolist()))
     memory = load_memory("lpddr5-6400", "reference_b")
     replay(memory, path)
     result = min((replay(memory, path) for _ in range(3)), key=lambda x: x.parse_s)
