@@ -25,7 +25,6 @@ from archsim.lowering import (
     UNIT,
     WEIGHT,
     WRITE_BYTES,
-    KernelRate,
     action_names,
     build_rows,
     bytes_to_ps,
@@ -33,9 +32,6 @@ from archsim.lowering import (
 )
 from archsim.registry import device
 from archsim.units import Bytes, BytesPerS
-
-#: Peak of a port over the stream's mean rate, where none is stated.
-HEADROOM = 2.0
 
 
 class DramStreamSpec(BurstSpec):
@@ -45,8 +41,8 @@ class DramStreamSpec(BurstSpec):
     ----------
     read_bytes_per_s, write_bytes_per_s : float or None
         Mean rates; at least one.
-    peak_bytes_per_s : float or None
-        Rate of a burst alone, above the mean; None is twice the mean.
+    headroom : float
+        Rate of a burst alone over the mean rate, at least 1. 2 is assumed: half of the time is slack.
     stream : str
         Class in the mix of the memory's streams.
     inflight_bytes : int
@@ -57,7 +53,7 @@ class DramStreamSpec(BurstSpec):
 
     read_bytes_per_s: BytesPerS | None = None
     write_bytes_per_s: BytesPerS | None = None
-    peak_bytes_per_s: KernelRate | None = None
+    headroom: Annotated[float, Field(strict=True, ge=1, le=1000)] = 2.0
     stream: Literal[STREAMS[1:]] = "other"  # type: ignore[valid-type]
     inflight_bytes: Annotated[Bytes, Field(ge=1, le=1 << 24)] = 4096
     memory: str = "dram"
@@ -68,10 +64,6 @@ class DramStreamSpec(BurstSpec):
             raise ValueError("gives neither read_bytes_per_s nor write_bytes_per_s")
         if self.mean_bytes_per_s * self.period_ps < 1e12:
             raise ValueError(f"period_ps {self.period_ps} is so short that a burst has no whole byte")
-        if self.peak_bytes_per_s is not None and self.peak_bytes_per_s < self.mean_bytes_per_s:
-            raise ValueError(
-                f"peak_bytes_per_s {self.peak_bytes_per_s:.4g} is below the mean rate {self.mean_bytes_per_s:.4g}"
-            )
         return self
 
     @property
@@ -124,7 +116,7 @@ class DramStream(BackgroundStream):
     def lower(self, ops: Ops) -> Rows:
         """One row per burst, at the port's rate."""
         spec, n = self.spec, len(ops.kind)
-        peak = spec.peak_bytes_per_s or HEADROOM * spec.mean_bytes_per_s
+        peak = spec.headroom * spec.mean_bytes_per_s
         plan, counts = np.zeros((n, PLAN_COLUMNS), np.int64), np.zeros((n, 4), np.int64)
         for i in range(n):
             read, write = int(ops.in_bytes[i]), int(ops.out_bytes[i])
