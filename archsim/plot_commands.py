@@ -17,7 +17,10 @@ def plot(
     ],
     kind: Annotated[
         str,
-        typer.Option(help="Runs: timeline latency energy area power. Tables: lines heat pareto reproduction tornado."),
+        typer.Option(
+            help="Runs: timeline latency energy area power flow roofline window heat. "
+            "Tables: lines heat pareto reproduction tornado."
+        ),
     ],
     output: Annotated[
         Path, typer.Option("-o", "--output", parser=path, metavar="FILE", help="The figure: .svg, .pdf or .png.")
@@ -47,10 +50,11 @@ def _figure(source: Path, kind: str, options: dict[str, str | None]) -> Any:
     from archsim.report import figures, table_figures
     from archsim.units import InputError, suggest
 
-    known = (*figures.KINDS, *table_figures.KINDS)
+    known = tuple(dict.fromkeys((*figures.ALL_KINDS, *table_figures.KINDS)))
     if kind not in known:
         raise InputError(f"--kind {kind!r}: {suggest(kind, known)}")
-    if kind in figures.KINDS:
+    # a session's heat and a table's heat map share a name; the source tells which is meant
+    if kind in figures.ALL_KINDS and (kind not in table_figures.KINDS or (source / "manifest.json").exists()):
         from archsim.trace import Trace
 
         unused = [name for name, given in options.items() if given is not None]
@@ -61,31 +65,7 @@ def _figure(source: Path, kind: str, options: dict[str, str | None]) -> Any:
     unused = [name for name, given in options.items() if given is not None and name not in wanted]
     if unused:
         raise InputError(f"--{unused[0]} means nothing to {kind}; it takes {', '.join(wanted) or 'no columns'}")
-    return draw(_rows(source, kind), **{name: options[name] for name in wanted})
-
-
-def _rows(source: Path, kind: str) -> Any:
-    """Rows of a table, of a sweep's folder, or of a document of ``archsim reproduce`` or ``archsim explain``."""
-    from archsim.config.regular import read_regular
-    from archsim.report.tables import read_table
-    from archsim.units import InputError
-
-    if source.is_dir():
-        return read_table(source / "table.parquet")
-    if source.suffix == ".json":
-        import json
-
-        raw = read_regular(source, 1 << 28, "a JSON document")
-        try:
-            document = json.loads(raw)
-        except (ValueError, RecursionError):
-            raise InputError(f"{source}: is no JSON document") from None
-        if isinstance(document, dict):
-            rows = document.get("sensitivity" if kind == "tornado" else "rows")
-            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-                raise InputError(f"{source}: holds no rows to draw")
-            return rows
-    return read_table(source)
+    return draw(table_figures.rows_to_draw(source, kind), **{name: options[name] for name in wanted})
 
 
 def register(app: typer.Typer) -> None:

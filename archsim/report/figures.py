@@ -14,6 +14,7 @@ from archsim.report.flow_figures import flow_figure, heat_figure
 from archsim.report.heat import is_thermal
 from archsim.report.latency import PHASES, in_order, latency, timeline
 from archsim.report.power import power
+from archsim.report.roofline_figures import roofline_figure
 from archsim.report.tables import flat
 from archsim.report.window import mapping_rows, occupancy, window_stores
 from archsim.trace import Trace
@@ -62,7 +63,7 @@ def timeline_figure(trace: Trace, start_s: float = 0.0, end_s: float | None = No
                     axes.broken_barh([((a - begin) * factor, (b - a) * factor) for a, b in spans],
                                      (y - 0.38, 0.76), label=label, linewidth=edge, **look)  # fmt: skip
                     label = None
-        axes.set_yticks(range(len(units)), units)
+        axes.set_yticks(range(len(units)), style.rows_of(units)[0])
         axes.set_ylim(len(units) - 0.5, -0.5)
         axes.set_xlim(0, (end - begin) * factor)
         axes.set_xlabel(f"time since {begin * factor:g} {unit_text} ({unit_text})" if begin else f"time ({unit_text})")
@@ -136,7 +137,7 @@ def _bars(axes: Any, names: Sequence[str], stacks: Mapping[str, Sequence[float]]
     for label, values in stacks.items():
         axes.barh(range(len(names)), values, left=left, height=0.7, label=label, **looks[label])
         left += np.array(values)
-    axes.set_yticks(range(len(names)), names)
+    axes.set_yticks(range(len(names)), style.rows_of(names)[0])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(0, 1.03 * left.max(initial=0.0) or 1.0)
     axes.grid(axis="x")
@@ -224,7 +225,7 @@ def compare_figure(
             values = [row[key] * factor for _, row in rows]
             bars = axes.barh(range(len(rows)), values, height=0.7, **style.look(i))
             axes.bar_label(bars, [f"{value:.4g}" for value in values], padding=2)
-            axes.set_yticks(range(len(rows)), [label for label, _ in rows])
+            axes.set_yticks(range(len(rows)), style.rows_of([label for label, _ in rows])[0])
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_xlim(min(0.0, *values), 1.45 * max(*values, 0.0) or 1.0)  # room for the numbers
             axes.locator_params(axis="x", nbins=4)
@@ -320,6 +321,7 @@ KINDS: Mapping[str, Callable[[Trace], Figure]] = {
     "area": area_figure,
     "power": power_figure,
     "flow": flow_figure,
+    "roofline": roofline_figure,
 }
 #: The same, with those that only some runs have.
 ALL_KINDS: Mapping[str, Callable[[Trace], Figure]] = {**KINDS, "heat": heat_figure, "window": window_figure}

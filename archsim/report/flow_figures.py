@@ -34,7 +34,8 @@ def flow_figure(trace: Trace) -> Figure:
     phases = in_order({name for name, _, _ in (*joule, *size)})
     looks = {phase: style.look(i) for i, phase in enumerate(phases)}
     with style.house():
-        figure, panels = style.blank(3.2, columns=2)
+        nodes = max(len({flow[side] for flow in flows}) for flows in (joule, size) for side in (0, 1))
+        figure, panels = style.blank(3.2 + 0.25 * max(0, nodes - 8), columns=2)
         total_j, total_b = (sum(value for *_, value in flows) for flows in (joule, size))
         factor, text = style.si(total_j, "J")
         _alluvial(panels[0], joule, phases, looks, factor, text)
@@ -69,7 +70,7 @@ def _alluvial(
         for name, (top, height) in nodes.items():
             if height:
                 value = height * total * factor
-                words = f"{name}\n{style.three(value)} {unit}"
+                words = f"{style.wrapped(name, 18, 1)}\n{style.three(value)} {unit}"
                 axes.text(place, top - max(height, _TEXT) / 2, words, ha=side, va="center", fontsize=6.5)
     axes.set_xlim(-0.55, 1.6)
     lowest = min((top - height for top, height in (*left.values(), *right.values())), default=0.0)

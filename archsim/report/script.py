@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from archsim.report import figures, style
+from archsim.report import figures, style, table_figures
 from archsim.report.npu_figures import kernel_times_figure
 from archsim.report.summary import summarise
 from archsim.report.tables import read_table
@@ -113,6 +113,22 @@ def _entries(path: Path, label: str | None) -> list[tuple[str, dict[str, Any]]]:
         known = ", ".join(rows[0]) if rows else "none"
         raise InputError(f"{path}: name the column that labels the rows with --label; columns: {known}")
     return [(str(row[label]), row) for row in rows]
+
+
+def of_table(kind: str, argv: Sequence[str] | None = None) -> int:
+    """Draw one figure (a name in `archsim.report.table_figures.KINDS`) of a table."""
+    make, wanted = table_figures.KINDS[kind]
+    arguments = parser((make.__doc__ or kind).splitlines()[0])
+    arguments.add_argument("table", type=_path, help="a table (.csv, .json, .parquet), or a sweep's folder")
+    for name in wanted:
+        arguments.add_argument(f"--{name}", help="a column of the table")
+    return draw(
+        arguments,
+        argv,
+        lambda options: make(
+            table_figures.rows_to_draw(options.table, kind), **{name: getattr(options, name) for name in wanted}
+        ),
+    )
 
 
 def of_kernels(over: str, argv: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ kinds of colour blindness; each goes with a hatch and a line style, so that prin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7F7F7F")
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "oooo", "||||")
+MARKERS = "os^Dv<>P"
 LINES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 3)))
 #: Width of a figure in inches: two columns of a paper.
 WIDTH_IN = 7.0
+#: Characters of a legend's row across a figure, a handle counted as seven.
+_LEGEND_CHARS = 100
 _RC: Mapping[str, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -80,8 +83,37 @@ def look(index: int) -> dict[str, Any]:
 
 
 def line(index: int) -> dict[str, Any]:
-    """Colour and dashes of the `index`-th of several lines."""
-    return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+    """Colour and dashes of the `index`-th of several lines; after eight, colours repeat with other dashes."""
+    return {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[(index + index // 8) % len(LINES)]}
+
+
+def marked(index: int) -> dict[str, Any]:
+    """Look of a line with markers; the first 64 are told apart without colour."""
+    return {**line(index), "marker": MARKERS[index % len(MARKERS)], "markersize": 3.5}
+
+
+def wrapped(name: str, width: int = 24, lines: int = 2) -> str:
+    """Break a name into `lines` of up to `width` characters, at dots and underscores if need be.
+
+    What is too long for that loses its middle: the ends of names tell them apart. ``$`` starts no formula.
+    """
+    parts, rest = [], " ".join(str(name).split())
+    while rest and len(parts) < lines:
+        if len(rest) <= width:
+            parts, rest = [*parts, rest], ""
+            break
+        cut = max(rest.rfind(mark, width // 2, width) + 1 for mark in " ._-/:,")
+        cut = cut or width
+        parts, rest = [*parts, rest[:cut].rstrip()], rest[cut:].lstrip()
+    if rest:
+        parts[-1] = f"{parts[-1][: width - 9].rstrip()}…{rest[-8:]}"
+    return "\n".join(parts).replace("$", r"\$")
+
+
+def rows_of(names: Sequence[str], width: int = 24) -> tuple[list[str], float]:
+    """Names for a vertical axis, and the inches that each row of it needs."""
+    made = [wrapped(name, width) for name in names]
+    return made, 0.3 if any("\n" in name for name in made) else 0.2
 
 
 def si(largest: float, unit: str) -> tuple[float, str]:
@@ -104,10 +136,17 @@ def seconds(ps: int) -> tuple[float, str]:
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """Put the legend of `axes` below the figure, where it covers nothing."""
+    """Put the legend of `axes` below the figure, where it covers nothing; the figure grows by what it needs."""
     handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)))
+    if not handles:
+        return
+    labels = [wrapped(text, 44) for text in labels]
+    longest = max(len(part) for text in labels for part in text.split("\n"))
+    count = max(1, min(columns, len(labels), _LEGEND_CHARS // (longest + 7)))
+    rows = -(-len(labels) // count)
+    lines = 2 if any("\n" in text for text in labels) else 1
+    figure.set_figheight(figure.get_figheight() + max(0.0, rows * lines - 3) * 0.18)
+    figure.legend(handles, labels, loc="outside lower center", ncols=count)
 
 
 def check_ending(file: str | os.PathLike[str]) -> Path:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from archsim.config.regular import read_regular
 from archsim.report import style
 from archsim.report.figures import quantity
+from archsim.report.tables import read_table
 from archsim.units import InputError, quote, suggest
 
 if TYPE_CHECKING:
@@ -18,7 +22,9 @@ if TYPE_CHECKING:
 Rows = Sequence[Mapping[str, Any]]
 
 #: Most lines of one panel.
-MOST_LINES = 8
+MOST_LINES = 64
+#: Names along the axes of a heat map; of more, evenly chosen ones are named.
+MOST_NAMES = 32
 
 
 def _column(rows: Rows, name: str | None, option: str) -> list[Any]:
@@ -73,7 +79,7 @@ def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None
                     points.setdefault(a, []).append(b)
             at = sorted(points)
             mean = [float(np.mean(points[a])) for a in at]
-            axes.plot(at, mean, marker="os^Dv<>P"[i % 8], markersize=3.5, label=name or None, **style.line(i))
+            axes.plot(at, mean, label=name or None, **style.marked(i))
             drawn = _band(rows, y)
             if drawn is not None:
                 mine = [(a, *ends) for a, ends, group in zip(xs, drawn, groups) if group == name]
@@ -82,13 +88,13 @@ def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None
                 low, high = [min(points[a]) for a in at], [max(points[a]) for a in at]
             if drawn is not None or any(len(points[a]) > 1 for a in at):
                 axes.fill_between(at, low, high, color=style.COLOURS[i % len(style.COLOURS)], alpha=0.15, linewidth=0)
-        axes.set_xlabel(label(x or ""))
-        axes.set_ylabel(label(y or ""))
+        axes.set_xlabel(_axis(x))
+        axes.set_ylabel(_axis(y, upright=True))
         _spread(axes, xs)
         axes.grid()
         if by:
             style.legend_below(figure, axes, 4)
-            figure.legends[0].set_title(label(by))
+            figure.legends[0].set_title(style.wrapped(label(by), 90))
     return figure
 
 
@@ -104,11 +110,11 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def _spread(axes: Any, xs: Sequence[float]) -> None:
+def _spread(axes: Any, xs: Sequence[float], which: str = "x") -> None:
     """Logarithmic axis where values span more than a factor of 30 evenly in the logarithm."""
     known = sorted({x for x in xs if not math.isnan(x)})
     if len(known) > 2 and known[0] > 0 and known[-1] / known[0] > 30:
-        axes.set_xscale("log")
+        getattr(axes, f"set_{which}scale")("log")
 
 
 def heat_figure(rows: Rows, x: str | None, y: str | None, value: str | None) -> Figure:
@@ -126,19 +132,54 @@ def heat_figure(rows: Rows, x: str | None, y: str | None, value: str | None) -> 
     if np.isnan(grid).all():
         raise InputError(f"--value {value}: the column holds no number")
     with style.house():
-        figure, axes = style.blank(1.2 + 0.3 * len(lines))
+        upright = 0.07 * min(20, max(len(_short(v)) for v in columns)) if _crowded(columns) else 0.0
+        figure, axes = style.blank(max(2.4, 1.2 + 0.3 * min(len(lines), MOST_NAMES)) + upright)
         image = axes.imshow(grid, aspect="auto", cmap="cividis", origin="lower")
-        figure.colorbar(image, ax=axes, label=label(value or ""))
-        axes.set_xticks(range(len(columns)), [_short(v) for v in columns], rotation=45 if len(columns) > 8 else 0)
-        axes.set_yticks(range(len(lines)), [_short(v) for v in lines])
-        axes.set_xlabel(label(x or ""))
-        axes.set_ylabel(label(y or ""))
-        if len(columns) <= 12:
-            middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
-            for (i, j), v in np.ndenumerate(grid):
-                if not math.isnan(v):
-                    axes.text(j, i, f"{v:.3g}", ha="center", va="center", color="white" if v < middle else "black")
+        figure.colorbar(image, ax=axes, label=_axis(value, upright=True))
+        _name_cells(axes.xaxis, columns, across=True)
+        _name_cells(axes.yaxis, lines, across=False)
+        axes.set_xlabel(_axis(x))
+        axes.set_ylabel(_axis(y, upright=True))
+        if len(columns) <= 12 and len(lines) <= MOST_NAMES:
+            _number_cells(axes, grid)
     return figure
+
+
+def _name_cells(axis: Any, values: Sequence[Any], *, across: bool) -> None:
+    """Name the cells along an axis; of many, every second, third and so on. Names that need room stand upright."""
+    every = -(-len(values) // MOST_NAMES)
+    at = range(0, len(values), every)
+    names = [_short(values[i]) for i in at]
+    upright = across and _crowded(values)
+    names = [style.wrapped(name, 20, 1 if upright or not across else 2) for name in names]
+    axis.set_ticks(at, names, rotation=90 if upright else 0)
+
+
+def _crowded(values: Sequence[Any]) -> bool:
+    """Whether names of cells have no room side by side."""
+    every = -(-len(values) // MOST_NAMES)
+    return max(len(_short(v)) for v in values) * len(values[::every]) > 70
+
+
+def _number_cells(axes: Any, grid: np.ndarray) -> None:
+    """Write the numbers into the cells, white on dark ones."""
+    middle = (np.nanmin(grid) + np.nanmax(grid)) / 2
+    small = grid.shape[1] > 8
+    for (i, j), v in np.ndenumerate(grid):
+        if not math.isnan(v):
+            ink = "white" if v < middle else "black"
+            axes.text(j, i, _short(float(v)), ha="center", va="center", color=ink, fontsize=5.5 if small else 8)
+
+
+def _axis(name: str | None, *, upright: bool = False) -> str:
+    """Label of an axis from its column, broken where it is long; an upright one has less room."""
+    words, bracket, unit = label(name or "").rpartition(" (")
+    width = 26 if upright else 60
+    if not bracket:
+        return style.wrapped(unit, width)
+    text = style.wrapped(words, width)
+    gap = " " if len(text.rpartition("\n")[2]) + len(unit) + 2 <= width else "\n"
+    return f"{text}{gap}({unit}"
 
 
 def _ordered(values: Sequence[Any]) -> list[Any]:
@@ -179,8 +220,10 @@ def pareto_figure(rows: Rows, x: str | None, y: str | None) -> Figure:
                 axes.scatter(px, py, s=14, marker="oxsD"[i], color=colour, label=name, zorder=3)
                 _bars(axes, rows, chosen, (x, y), (px, py), colour)
         axes.plot([a for a, _ in front], [b for _, b in front], color=style.COLOURS[0], linewidth=0.8)
-        axes.set_xlabel(label(x or ""))
-        axes.set_ylabel(label(y or ""))
+        axes.set_xlabel(_axis(x))
+        axes.set_ylabel(_axis(y, upright=True))
+        _spread(axes, xs)
+        _spread(axes, ys, "y")
         axes.grid()
         style.legend_below(figure, axes, 4)
     return figure
@@ -230,13 +273,16 @@ def reproduction_figure(rows: Rows) -> Figure:
         for i, kind in enumerate(kinds):
             mine = [row for row in shown if row["kind"] == kind]
             if mine:
-                axes.scatter([row["paper"] for row in mine], [row["simulated"] for row in mine], s=16,
-                             marker="os^DvP"[i % 6], color=style.COLOURS[i % 8], label=kind)  # fmt: skip
+                marker, colour = style.MARKERS[(i + i // 8) % 8], style.COLOURS[i % 8]
+                points = ([row[name] for row in mine] for name in ("paper", "simulated"))
+                axes.scatter(*points, s=16, marker=marker, color=colour, label=kind)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlim(low, high)
         axes.set_ylim(low, high)
-        axes.set_xlabel("published (each row in its own unit)")
+        left = len(rows) - len(shown)
+        words = f"; {left} of {len(rows)} rows, without two positive numbers, are not shown" if left else ""
+        axes.set_xlabel(f"published (each row in its own unit{words})")
         axes.set_ylabel("simulated")
         style.legend_below(figure, axes, 6)
     return figure
@@ -262,18 +308,43 @@ def tornado_figure(table: Sequence[Mapping[str, Any]], most: int = 20) -> Figure
     rows = [row for row in rows if strength[row["path"]] > 1e-4]
     if not rows:
         raise InputError("no parameter moves latency, energy or area, so there is nothing to draw")
-    names = [str(row["path"]).removeprefix("system.") for row in rows]
+    names, each = style.rows_of([str(row["path"]).removeprefix("system.") for row in rows], 30)
     with style.house():
-        figure, panels = style.blank(0.9 + 0.2 * len(rows), columns=len(kinds), sharey=True)
+        figure, panels = style.blank(0.9 + each * len(rows), columns=len(kinds), sharey=True)
         for i, (kind, axes) in enumerate(zip(kinds, panels)):
             axes.barh(range(len(rows)), [row[kind] or 0.0 for row in rows], height=0.7, **style.look(i))
             axes.axvline(0.0, color="black", linewidth=0.6)
             axes.set_title(kind)
             axes.set_xlabel("log-slope")
+            axes.locator_params(axis="x", nbins=4)
             axes.grid(axis="x")
         panels[0].set_yticks(range(len(rows)), names)
         panels[0].set_ylim(len(rows) - 0.5, -0.5)
     return figure
+
+
+def rows_to_draw(source: Path, kind: str) -> Rows:
+    """Rows of a table, of a sweep's folder, or of a document of ``archsim reproduce`` or ``archsim explain``.
+
+    Raises
+    ------
+    InputError
+        When there is no such table, or it is damaged.
+    """
+    if source.is_dir():
+        return read_table(source / "table.parquet")
+    if source.suffix == ".json":
+        raw = read_regular(source, 1 << 28, "a JSON document")
+        try:
+            document = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise InputError(f"{source}: is no JSON document") from None
+        if isinstance(document, dict):
+            rows = document.get("sensitivity" if kind == "tornado" else "rows")
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                raise InputError(f"{source}: holds no rows to draw")
+            return rows
+    return read_table(source)
 
 
 #: Figures of tables by kind, and the options each takes.

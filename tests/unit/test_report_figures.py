@@ -155,6 +155,8 @@ def test_script_errors_are_one_line_and_2(arguments, message, run, tmp_path, mon
 
 #: Needs a thermal run and is tested with one.
 NEED_OTHER_INPUT = ("heat",)
+#: Options of the scripts that draw columns of a table; each column is called like its option.
+TABLE_COLUMNS = {"sweep_lines": ("x", "y", "by"), "sweep_heat": ("x", "y", "value"), "pareto": ("x", "y")}
 
 
 def test_every_script_runs_as_a_program(run, tmp_path):
@@ -164,14 +166,19 @@ def test_every_script_runs_as_a_program(run, tmp_path):
     rows = [{"id": cell, "paper": 2.0, "simulated": 1.9, "null_model": 3.0} for cell in cells]
     table.write_text(json.dumps({"rows": rows}), encoding="utf-8")
     steps = {"npu_staircase": staircase(k=256, n=256, most=64, step=16), "npu_order": orders(256, 128, 64)}
+    swept = [{"x": x, "y": x + b, "by": b, "value": x * b, "pareto": x + b < 2} for x in range(3) for b in range(2)]
+    moved = [{"path": "npu.clock_hz", "latency": -0.5, "energy": 0.1, "area": 0.0}]
+    steps |= dict.fromkeys(TABLE_COLUMNS, swept) | {"tornado": moved}
+    steps |= {"reproduction": [{"paper": 1.0, "simulated": 1.1, "kind": "predicted"}]}
     of = {"lever": table, **{stem: write_table(made, tmp_path / f"{stem}.csv") for stem, made in steps.items()}}
     for path in sorted((ROOT / "plots").glob("*.py")):
         if path.stem in NEED_OTHER_INPUT:
             continue
         target = tmp_path / f"{path.stem}.svg"
         tables = sorted((ROOT / "plots" / "tables").glob(f"{path.stem}*.json"))
+        columns = [word for name in TABLE_COLUMNS.get(path.stem, "") for word in (f"--{name}", name)]
         done = subprocess.run(
-            [sys.executable, path, *([of[path.stem]] if path.stem in of else tables or [run]), "-o", target],
+            [sys.executable, path, *([of[path.stem]] if path.stem in of else tables or [run]), *columns, "-o", target],
             cwd=ROOT, capture_output=True, text=True, timeout=60,
             env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
         )  # fmt: skip
