@@ -9,7 +9,7 @@ import numpy as np
 from archsim.report import style
 from archsim.report.energy import row_phases
 from archsim.report.latency import in_order
-from archsim.report.traffic import executions, fractions
+from archsim.report.traffic import fractions
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
@@ -28,21 +28,34 @@ def met(trace: Trace) -> list[dict[str, Any]]:
     list of dict
         ``device``, ``phase``, ``busy_s``, ``ops_per_s`` (two per multiply-accumulate), ``ops_per_byte``.
     """
-    ops, rows = trace.ops, trace.rows
+    ops = trace.ops
     moved = ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]
-    names, phase = row_phases(trace)
-    done, spent = fractions(trace), np.where(trace.ran, trace.row_end_ps - rows["start_ps"], 0)
+    names, times, busy = _by_phase_and_op(trace)
     found = []
     for i in (names.index(name) for name in in_order(names)):
-        times, busy = executions(trace, done * (phase == i)), executions(trace, spent * (phase == i))
         for device in sorted(set(ops["device"].tolist())):
             mine = ops["device"] == device
-            operations, size = 2.0 * float((ops["macs"] * times)[mine].sum()), float((moved * times)[mine].sum())
-            seconds = float(busy[mine].sum()) / PS_PER_S
+            operations, size = (float((each * times[i])[mine].sum()) for each in (2.0 * ops["macs"], moved))
+            seconds = float(busy[i][mine].sum()) / PS_PER_S
             if operations and size and seconds:
                 rates = {"ops_per_s": operations / seconds, "ops_per_byte": operations / size}
                 found.append({"device": device, "phase": names[i], "busy_s": seconds, **rates})
     return found
+
+
+def _by_phase_and_op(trace: Trace) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Phases, and how often and how long (ps) each entry of ``ops`` ran in each: ``[phases, ops]``."""
+    size = len(trace.ops["op"])
+    names: list[str] = []
+    times, busy = np.zeros(0), np.zeros(0)
+    for part in trace.parts():
+        names, phase = row_phases(part)
+        has = phase >= 0
+        key, cells = phase[has] * size + part.row_op[has], len(names) * size
+        spent = np.where(part.ran, part.row_end_ps - part.rows["start_ps"], 0)
+        times = np.bincount(key, fractions(part)[has], cells) + (times if times.size else 0.0)
+        busy = np.bincount(key, spent[has], cells) + (busy if busy.size else 0.0)
+    return names, times.reshape(len(names), size), busy.reshape(len(names), size)
 
 
 def roofline_figure(trace: Trace) -> Figure:
