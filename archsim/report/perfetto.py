@@ -9,7 +9,7 @@ unit by unit, so that memory does not grow with the file. Equal traces give equa
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +34,7 @@ _ROOT, _REQUESTS, _OWNER = 1, 2, 3
 _DEVICE, _UNIT, _COUNTER = 1000, 10_000, 20_000
 #: Place of each kind of counter among the tracks, and the group it stands in.
 _GROUPS = {"power": (100, "power"), "pool": (101, "pools"), "store": (102, "stores"), "queue": (103, "queues")}
+_TOLD = ("row", "op", "request", "start_ps", "end_ps", "status")
 _SIZES = ("m", "k", "n", "kv", "weight_bytes", "in_bytes", "out_bytes", "kv_bytes")
 
 
@@ -196,6 +197,7 @@ def _slices(writer: _Writer, trace: Trace) -> None:
     ends = {"begin": rows.start_ps, "end": rows.end_ps}
     flows, arrivals = _arrows(trace, writer.tick)
     pj = row_pj(trace, device_pj(trace)[1].sum(axis=0))
+    told = {key: trace.rows[key] for key in _TOLD}  # once: a long table reads a column from its file
     for part in _chunks(np.arange(len(rows.row))):
         table = zip(*(column[part].tolist() for column in (rows.row, rows.unit, *ends.values())))
         for i, (row, unit, begin, end) in zip(part.tolist(), table):
@@ -203,7 +205,7 @@ def _slices(writer: _Writer, trace: Trace) -> None:
             for level in levels:
                 if level.opens[i]:
                     _open(writer, trace, rows, level, i, track)
-            _row(writer, trace, row, track, begin, (flows.get(row, ()), arrivals.get(row, ())), float(pj[row]))
+            _row(writer, trace, told, row, track, begin, (flows.get(row, ()), arrivals.get(row, ())), float(pj[row]))
             writer.event(end, track, "TYPE_SLICE_END")
             for level in reversed(levels):
                 if level.closes[i]:
@@ -251,6 +253,7 @@ def _open(writer: _Writer, trace: Trace, rows: Nesting, level: _Level, i: int, t
 def _row(
     writer: _Writer,
     trace: Trace,
+    rows: Mapping[str, np.ndarray],
     i: int,
     track: int,
     begin_ps: int,
@@ -258,12 +261,12 @@ def _row(
     pj: float,
 ) -> None:
     """Begin the slice of a row: what it executes, its exact times, and the arrows from and to it."""
-    rows, ops, op = trace.rows, trace.ops, int(trace.row_op[i])
+    ops, op = trace.ops, int(trace.row_op[i])
     named = (str(ops["name"][op]), str(ops["phase"][op])) if op >= 0 else ("row", "other")
     packet = writer.event(begin_ps, track, "TYPE_SLICE_BEGIN", *named)
     packet.track_event.flow_ids.extend(arrows[0])
     packet.track_event.terminating_flow_ids.extend(arrows[1])
-    for key in ("row", "op", "request", "start_ps", "end_ps"):
+    for key in _TOLD[:-1]:
         writer.annotate(packet, key, int(rows[key][i]))
     for key in _SIZES if op >= 0 else ():
         if ops[key][op]:
@@ -303,9 +306,10 @@ def _arrows(trace: Trace, tick: int) -> tuple[dict[int, list[int]], dict[int, li
 def _owner(writer: _Writer, trace: Trace) -> None:
     """The unit that owns each stretch of the run's time (see :mod:`archsim.report.owner`), as a track of its own."""
     last, since, until = -2, 0, 0
+    units = trace.rows["unit"]  # once: a long table reads a column from its file
     stretches = []
     for row, begin, end in walk(trace):  # from the end to the start
-        unit = int(trace.rows["unit"][row]) if row >= 0 else -1
+        unit = int(units[row]) if row >= 0 else -1
         if unit != last:
             stretches.append((since, until, last))
             last, until = unit, end
