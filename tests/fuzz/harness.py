@@ -30,8 +30,8 @@ import typer
 from archsim.cli import run_cli
 
 #: Seconds that a case may take before it is interrupted, and how often it may be before it counts as hanging.
-BOUND_S = 20.0
-BOUND_OF_WORK_S = 40.0
+BOUND_S = 120.0
+BOUND_OF_WORK_S = 120.0
 PATIENCE = 3
 #: Seconds without an answer after which the process ends, with its stack on stderr: a kernel that never returns.
 STUCK_S = 300

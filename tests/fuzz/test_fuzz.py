@@ -14,18 +14,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 from grammar import AREAS
 from harness import call, verdict
 
-#: Cases by area in the default run and in the slow one; the seeds they are drawn with are kept here.
-FEW = 25
+#: Cases by area in the default run and in the slow one, and the seeds they are drawn with.
+FEW = 15
 MANY = {
     "command lines": 5000,
     "configuration": 5000,
     "streams": 2500,
     "traces": 4000,
-    "run folders": 1500,
+    "run folders": 1200,
+    "resealed run folders": 1000,
     "model files": 1500,
-    "sweep folders": 500,
+    "sweep folders": 300,
 }
-SEEDS = (20250, 1)
+SEED_OF_FEW, SEED_OF_MANY = 20250, 1
 
 
 def fuzz(area: str, cases: int, number: int, folder: Path) -> Counter:
@@ -51,6 +52,19 @@ def fuzz(area: str, cases: int, number: int, folder: Path) -> Counter:
     return ends
 
 
+def test_the_slow_run_has_twenty_thousand_cases_of_every_area():
+    assert MANY.keys() == AREAS.keys()
+    assert sum(MANY.values()) >= 20_000
+
+
 @pytest.mark.parametrize("area", AREAS)
 def test_few_cases(area, tmp_path):
-    fuzz(area, FEW, SEEDS[0], tmp_path / "case")
+    fuzz(area, FEW, SEED_OF_FEW, tmp_path / "case")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("area", AREAS)
+def test_many_cases(area, tmp_path, record_property):
+    ends = fuzz(area, MANY[area], SEED_OF_MANY, tmp_path / "case")
+    record_property("ends", dict(ends))
+    print(f"{area}: {sum(ends.values())} cases, seed {SEED_OF_MANY}: {dict(ends)}")
