@@ -141,15 +141,15 @@ class Trace:
             vars(part).update(
                 tables={**self.tables, "rows": group},
                 manifest=self.manifest,
-                whole=self,
+                _whole=self,
                 duration_ps=self.duration_ps,
             )
             yield part
 
-    @cached_property
+    @property
     def whole(self) -> Trace:
         """The trace that this one is a part of; itself if it is none."""
-        return self
+        return vars(self).get("_whole", self)  # kept for parts alone: a trace that names itself would outlive its use
 
     @property
     def stored(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +19,10 @@ def check_workers(workers: int) -> None:
     """Refuse a number of processes that cannot work."""
     if not 1 <= workers <= MOST_WORKERS:
         raise InputError(f"-j {workers}: 1 to {MOST_WORKERS} processes can work")
+
+
+#: What tells libraries how many threads to start.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "ARROW_NUM_THREADS")
 
 
 class Inline(Executor):
@@ -55,11 +60,27 @@ def executor(workers: int, dask: str | None) -> Iterator[tuple[Executor, int]]:
     elif workers == 1:
         yield Inline(), 1
     else:
-        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-        try:
-            yield pool, workers
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        with _one_thread():
+            pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+            try:
+                yield pool, workers
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let processes that start now use one thread each: there is one for each core already."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

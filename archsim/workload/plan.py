@@ -128,7 +128,7 @@ class Planned(NamedTuple):
 
 #: As integers: members of an enumeration are slow to look up in a loop over operators.
 _PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
-_RECENT = 1024  # planned blocks kept; what they share with their template is not copied
+_RECENT_ROWS = 1 << 17  # of planned blocks that are kept; what they share with their template is not copied
 
 
 def _columns_of(ops: Ops, first: int, last: int) -> Ops:
@@ -212,6 +212,7 @@ class Planner:
         self._templates: dict[Pass, Planned] = {}
         self._skeletons: dict[Pass, _Skeleton] = {}
         self._recent: dict[Pass, Block] = {}
+        self._recent_rows = 0
 
     def block(self, asked: Pass) -> Block:
         """Plan one pass; the columns are not to be changed in place.
@@ -225,9 +226,10 @@ class Planner:
         if block is None:
             _, plan = self.planned(asked)
             block = patch(plan.block, self.attention(asked, plan))
-            if len(self._recent) >= _RECENT:
-                del self._recent[next(iter(self._recent))]
             self._recent[asked] = block
+            self._recent_rows += block.rows
+            while self._recent_rows > _RECENT_ROWS and len(self._recent) > 1:
+                self._recent_rows -= self._recent.pop(next(iter(self._recent))).rows
         return block
 
     def planned(self, asked: Pass) -> tuple[Pass, Planned]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping
 
 import numpy as np
@@ -134,3 +136,13 @@ def test_rows_are_written_in_order_of_their_ids_however_they_come(short, tmp_pat
     written = np.concatenate([*pieces, kept.columns()["row"]])
     assert np.array_equal(written, np.arange(5000))
     assert kept.written >= 2000
+
+
+def test_a_trace_goes_as_soon_as_nobody_holds_it(held):
+    gc.collect()
+    gc.disable()
+    try:
+        gone = weakref.ref(run(resolved(), trace="off").trace)
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -14,6 +14,7 @@ import pytest
 from archsim.cli import run_cli
 from archsim.config import InputError
 from archsim.report.answers import unit_of
+from archsim.sweep.executors import executor
 from archsim.sweep.points import points
 from archsim.sweep.runner import estimate, load_sweep, sweep
 from archsim.sweep.search import search
@@ -234,3 +235,14 @@ def test_command_line(tmp_path, capsys, monkeypatch):
 
 def test_points_of_a_loaded_sweep():
     assert len(points(load_sweep(small()).spec)) == 8
+
+
+def test_workers_use_one_thread_each(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    with executor(2, None) as (pool, at_once):
+        asked = [pool.submit(os.getenv, name) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")]
+        assert [future.result() for future in asked] == ["1", "1"]
+        assert at_once == 2
+    assert os.environ["OMP_NUM_THREADS"] == "7"
+    assert "NUMBA_NUM_THREADS" not in os.environ
