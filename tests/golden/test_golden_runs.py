@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from archsim import registry
+from archsim.config import names
 from archsim.session import load, run
 
 FOLDER = Path(__file__).parent / "cases"
@@ -50,6 +52,21 @@ ELSEWHERE = {
     "dllm_npu": ("llada_ace5_pro", "dllm_npu", BLOCKS, ()),
     "lever_v81": ("oneplus_15", "lever", {"target": "qwen3-4b", "stream": "synthetic:qwen3-4b:mbpp"}, ()),
 }
+#: One case at least of every schedule and every machine.
+TINY = {"target": "smollm2-135m", "stream": "recorded:exit_layers:25"}
+TREE = {"target": "qwen3-8b", "stream": "synthetic:qwen3-8b:gsm8k", "acceptance": 0.4}
+ELSEWHERE |= {
+    "cpu_ar": ("oneplus_12", "cpu_ar", TINY, ()),
+    "co_run": ("honor_magic_v5", "co_run", TINY, ()),
+    "specinfer": ("honor_500_pro", "specinfer", TREE, ()),
+    "dllm_cpu": ("llada_oneplus_12", "dllm_cpu", BLOCKS, ()),
+    "ar_offload": ("llada_oneplus_15", "ar_offload", TINY, ()),
+    "npu_sd": ("ahasd_without_aau", "npu_sd", PAIR, ()),
+    "gpu_sd": ("mobile_gpu", "gpu_sd", PAIR, ()),
+    "gpu_sd_laptop": ("laptop_gpu", "gpu_sd", PAIR, ()),
+    "pim_ar": ("ahasd_samsung", "pim_ar", PAIR, ()),
+    "resident_ar_ace5": ("oneplus_ace5_pro", "resident_ar", TINY, ()),
+}
 KEPT = ("digest", "tokens", "steps", "decode_tokens_per_s", "ttft_s", "energy_j", "phases", "units", "bytes")
 
 
@@ -70,3 +87,13 @@ def test_golden(name, request):
         FOLDER.mkdir(exist_ok=True)
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     assert found == json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_every_schedule_and_machine_has_a_case():
+    cases = [*ELSEWHERE.values(), *(("oneplus_12", *case) for case in CASES.values())]
+    assert {case[1] for case in cases} == set(registry.names("schedule"))
+    assert {case[0] for case in cases} == set(names("system"))
+
+
+def test_every_file_has_a_case():
+    assert {path.stem for path in FOLDER.glob("*.json")} == CASES.keys() | ELSEWHERE.keys()
