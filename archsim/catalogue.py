@@ -210,7 +210,15 @@ def check_files(files: Sequence[str | Path]) -> dict[str, list[str]]:
 
 
 def _check_config(path: Path) -> list[str]:
-    """Problems of a configuration file; a machine is also wired up, and a run's job is built."""
+    """Problems of a configuration file or a table of prices; a machine is also wired up, and a run's job is built."""
+    if _is_prices(path):
+        from archsim.report.pricing import check_prices
+
+        try:
+            check_prices(path)
+        except InputError as error:
+            return [error.message, *error.others]
+        return []
     problems = check_file(path)
     if problems:
         return problems
@@ -225,6 +233,14 @@ def _check_config(path: Path) -> list[str]:
     except InputError as error:
         return [f"{path}: {error.message}"]
     return []
+
+
+def _is_prices(path: Path) -> bool:
+    try:
+        data = read(path).data
+    except InputError:
+        return False
+    return isinstance(data, dict) and data.get("kind") == "prices"
 
 
 def _check_stream(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ def check(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of lines.")] = False,
 ) -> None:
-    """Check files (part, system, model, run, sweep, decision stream) and the invariants of run folders."""
+    """Check files (part, system, model, run, sweep, prices, decision stream) and the invariants of run folders."""
     code, found = 0, []
     for file in files:
         entry, failed = _check_run(file) if file.is_dir() else _check_file(file)

@@ -22,7 +22,7 @@ are those that were simulated, so a run whose timing follows its power (a therma
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,34 +53,79 @@ def repriced(trace: Trace, file: str | Path) -> Trace:
         raise InputError(
             f"{file}: the timing of a thermal run follows its power; under other prices it must be simulated again"
         )
-    path = Path(file)
-    document = read(path)
+    document = _table(Path(file))
     data = document.data
-    if not isinstance(data, dict) or data.get("kind") != "prices":
-        raise InputError(f"{file}: not a table of prices; it begins with 'kind: prices'")
-    _known(document, data, _KEYS, ())
     prices = copy.deepcopy(dict(trace.manifest["prices"]))
     _scale_nodes(document, data.get("nodes", {}), prices)
-    base = data.get("base", "run")
-    if base not in ("run", "none"):
-        raise _error(document, ("base",), f"{quote(base)} is not one of run, none")
-    if base == "none":
+    if data.get("base") == "none":
         # A price may be missing only where nothing was counted.
         prices["energy_pj"] = {}
-    for table in UNITS:
-        entries = data.get(table, {})
-        if not isinstance(entries, dict):
-            raise _error(document, (table,), "expected a mapping of names to prices")
+    for table, name, entry in _entries(document):
         known = trace.manifest["prices"][table]
-        for name, raw in entries.items():
-            if name not in known:
-                raise _error(document, (table, name), f"the run has no such price; {suggest(str(name), known)}")
-            prices[table][name] = _entry(document, (table, name), raw, UNITS[table], data.get("source", ""))
+        if name not in known:
+            raise _error(document, (table, name), f"the run has no such price; {suggest(name, known)}")
+        prices[table][name] = entry
     missing = sorted(set(np.unique(trace.counts["action"]).tolist()) - set(prices["energy_pj"]))
     if missing:
         raise InputError(f"{file}: no price for action {missing[0]!r}, which the run counts; add it under energy_pj")
-    title = str(data.get("name", path.stem))
+    title = str(data.get("name", Path(file).stem))
     return Trace(trace.tables, {**trace.manifest, "prices": prices, "priced_by": title})
+
+
+def check_prices(file: str | Path) -> None:
+    """Check a table of prices by itself: keys, units, sources, ranges and nodes, not the names, which a run knows.
+
+    Raises
+    ------
+    InputError
+        For the first thing that is wrong.
+    """
+    document = _table(Path(file))
+    for _ in _entries(document):
+        pass
+    for _ in _nodes(document, document.data.get("nodes", {})):
+        pass
+
+
+def _table(path: Path) -> Document:
+    """Read a table of prices; its keys and base are right."""
+    document = read(path)
+    data = document.data
+    if not isinstance(data, dict) or data.get("kind") != "prices":
+        raise InputError(f"{path}: not a table of prices; it begins with 'kind: prices'")
+    _known(document, data, _KEYS, ())
+    base = data.get("base", "run")
+    if base not in ("run", "none"):
+        raise _error(document, ("base",), f"{quote(base)} is not one of run, none")
+    return document
+
+
+def _entries(document: Document) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Table, name and price of every entry."""
+    for table, unit in UNITS.items():
+        entries = document.data.get(table, {})
+        if not isinstance(entries, dict):
+            raise _error(document, (table,), "expected a mapping of names to prices")
+        for name, raw in entries.items():
+            if "." not in str(name):
+                raise _error(document, (table, name), "a price is named <device>.<action or block>")
+            yield table, str(name), _entry(document, (table, name), raw, unit, document.data.get("source", ""))
+
+
+def _nodes(document: Document, nodes: Any) -> Iterator[tuple[str, float, float]]:
+    """Device, node it was priced in and node to draw it in."""
+    if not isinstance(nodes, dict):
+        raise _error(document, ("nodes",), "expected devices with from_nm and to_nm")
+    for device, entry in nodes.items():
+        key = ("nodes", device)
+        if not isinstance(entry, dict):
+            raise _error(document, key, "expected {from_nm: ..., to_nm: ...}")
+        _known(document, entry, {"from_nm", "to_nm"}, key)
+        try:
+            source, target = (check_node(entry.get(end, float("nan"))) for end in ("from_nm", "to_nm"))
+        except (InputError, TypeError, ValueError) as error:
+            raise _error(document, key, str(error)) from None
+        yield str(device), source, target
 
 
 def bounded(trace: Trace, end: Literal["low", "high"]) -> Trace:
@@ -138,20 +183,10 @@ def _bounds(spread: Any, unit: str, value: float) -> tuple[float, float]:
 
 def _scale_nodes(document: Document, nodes: Any, prices: dict[str, Any]) -> None:
     """Draw the logic of devices in another node: energy, static power and area of all their entries."""
-    if not isinstance(nodes, dict):
-        raise _error(document, ("nodes",), "expected devices with from_nm and to_nm")
     devices = {name.split(".", 1)[0] for name in prices["energy_pj"]}
-    for device, entry in nodes.items():
-        key = ("nodes", device)
+    for device, source, target in _nodes(document, nodes):
         if device not in devices:
-            raise _error(document, key, f"the run has no such device; {suggest(str(device), devices)}")
-        if not isinstance(entry, dict):
-            raise _error(document, key, "expected {from_nm: ..., to_nm: ...}")
-        _known(document, entry, {"from_nm", "to_nm"}, key)
-        try:
-            source, target = (check_node(entry.get(end, float("nan"))) for end in ("from_nm", "to_nm"))
-        except (InputError, TypeError, ValueError) as error:
-            raise _error(document, key, str(error)) from None
+            raise _error(document, ("nodes", device), f"the run has no such device; {suggest(device, devices)}")
         ratios = {"energy_pj": energy_ratio(source, target), "area_um2": area_ratio(source, target)}
         ratios["power_mw"] = ratios["energy_pj"]
         for table, ratio in ratios.items():

@@ -26,7 +26,9 @@ def kv_buffers(kv_bytes: int, layers: int, window_bytes: int, largest_bytes: int
     if kv_bytes <= window_bytes:
         return {"kv": kv_bytes}
     each = pages(-(-kv_bytes // layers), page_bytes)
-    _, made = pack({f"kv{layer}": each for layer in range(layers)}, min(largest_bytes, window_bytes), "KV cache")
+    longer = "lower job.prompt_tokens or job.tokens, or raise max_buffer_bytes"
+    largest_bytes = min(largest_bytes, window_bytes)
+    _, made = pack({f"kv{layer}": each for layer in range(layers)}, largest_bytes, "KV cache", longer)
     return {f"kv{i}": size for i, size in enumerate(made)}
 
 
@@ -59,8 +61,15 @@ def tensors(model: ModelSpec, place: Placement, own_head: bool, page_bytes: int)
     return {name: pages(size, page_bytes) for name, size in found.items()}
 
 
-def pack(sizes: dict[str, int], largest_bytes: int, what: str) -> tuple[dict[str, int], list[int]]:
+def pack(
+    sizes: dict[str, int],
+    largest_bytes: int,
+    what: str,
+    remedy: str = "raise max_buffer_bytes or choose another job.mapping",
+) -> tuple[dict[str, int], list[int]]:
     """Pack tensors, in order, into buffers of at most `largest_bytes`: buffer of each tensor, and buffer sizes.
+
+    `what` is packed, and what helps is `remedy`, in the words of the error.
 
     Raises
     ------
@@ -73,7 +82,7 @@ def pack(sizes: dict[str, int], largest_bytes: int, what: str) -> tuple[dict[str
         if size > largest_bytes:
             raise InputError(
                 f"{what}: {name} of {show(size, 'B')} is larger than a buffer may be, {show(largest_bytes, 'B')}; "
-                "raise max_buffer_bytes or choose another job.mapping"
+                f"{remedy}"
             )
         if not made or made[-1] + size > largest_bytes:
             made.append(0)

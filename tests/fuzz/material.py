@@ -72,6 +72,37 @@ def shipped() -> dict[str, tuple[str, bytes]]:
     return found
 
 
+def warm() -> None:
+    """Run one command of each sort, so that no case waits for a kernel to be compiled."""
+    models = (
+        ("chain_sd", "smollm2-135m", "recorded:exit_layers:25"),
+        ("dllm_npu", "llada-8b", "synthetic:llada-8b:gsm8k"),
+    )
+    tail = ["--tokens", "2", "--trace", "off", "--set", "job.prompt_tokens=4"]
+    commands = [
+        ["run", "--system", "oneplus_12", "--schedule", schedule, "--target", target, "--stream", stream, *tail]
+        for schedule, target, stream in models
+    ]
+    commands += [["trace", "dram", "rw.txt"], ["trace", "dram", "ldst.txt", "--injection", "chain"]]
+    commands += [["trace", "pim", "aim.trace", "--device", "lpddr5_pim"], ["trace", "pim", "--gemv", "64x64"]]
+    commands += [["trace", "flash", "mqsim.txt"], ["explain", "done"], ["replay", "done"], ["check", "done"]]
+    here = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            for name, data in (FILES | run_folder() | sweep_folder()).items():
+                Path(name).parent.mkdir(exist_ok=True)
+                Path(name).write_bytes(data)
+            for args in commands:
+                said = io.StringIO()
+                with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+                    code = run_cli(args)
+                if code:
+                    raise RuntimeError(f"{args} ended in {code}: {said.getvalue()}")
+        finally:
+            os.chdir(here)
+
+
 @functools.cache
 def run_folder() -> dict[str, bytes]:
     """Files of a finished run, by path ``done/...``."""

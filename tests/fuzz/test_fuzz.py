@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import material
 from grammar import AREAS
 from harness import call, verdict
 
@@ -27,6 +28,11 @@ MANY = {
     "sweep folders": 300,
 }
 SEED_OF_FEW, SEED_OF_MANY = 20250, 1
+
+
+@pytest.fixture(scope="module")
+def warm():
+    material.warm()
 
 
 def fuzz(area: str, cases: int, number: int, folder: Path) -> Counter:
@@ -58,13 +64,13 @@ def test_the_slow_run_has_twenty_thousand_cases_of_every_area():
 
 
 @pytest.mark.parametrize("area", AREAS)
-def test_few_cases(area, tmp_path):
+def test_few_cases(area, tmp_path, warm):
     fuzz(area, FEW, SEED_OF_FEW, tmp_path / "case")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("area", AREAS)
-def test_many_cases(area, tmp_path, record_property):
+def test_many_cases(area, tmp_path, warm, record_property):
     ends = fuzz(area, MANY[area], SEED_OF_MANY, tmp_path / "case")
     record_property("ends", dict(ends))
     print(f"{area}: {sum(ends.values())} cases, seed {SEED_OF_MANY}: {dict(ends)}")

@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
         "give a run file, or also --system, --schedule, --target, --stream (see archsim run --help)",
     ),
     "unknown command": (["rnu"], "No such command 'rnu'. Did you mean 'run'?"),
-    "unknown option": (["run", "--tokns", "4"], "No such option: --tokns (Possible options: --tokens)"),
+    "unknown option": (["run", "--tokns", "4"], "No such option: --tokns (Possible options: --tokens, --workers)"),
     "unknown system": (
         swapped("--system", "oneplus_13"),
         "--system: no system 'oneplus_13' in {configs}/systems; did you mean 'oneplus_15'?",
@@ -251,8 +251,12 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
         "--set job.kv_dtype: 'fp7' should be 'FP32', 'FP16', 'BF16', 'INT8', 'Q8_0' or 'Q4_0'",
     ),
     "too big for dram": (
+        [*swapped("--target", "llama-3.1-8b"), "--set", "job.prompt_tokens=200000"],
+        "the job needs 27.5 GB of dram and oneplus_12 has 17.2 GB (target weights 592 MB, target ring of 6 layer buffers 736 MB, target KV of 200004 rows 26.2 GB); lower job.tokens, job.dram_fraction or the ring, or move keys and values away (job.kv_tier=split, job.kv_dtype=Q8_0), or choose a smaller model",
+    ),
+    "too big for a buffer": (
         [*swapped("--target", "llama-3.1-8b"), "--set", "job.prompt_tokens=1000000"],
-        "the job needs 132 GB of dram and oneplus_12 has 17.2 GB (target weights 592 MB, target ring of 6 layer buffers 736 MB, target KV of 1000004 rows 131 GB); lower job.tokens, job.dram_fraction or the ring, or choose a smaller model",
+        "KV cache: kv0 of 4.10 GB is larger than a buffer may be, 1.07 GB; lower job.prompt_tokens or job.tokens, or raise max_buffer_bytes",
     ),
     "missing run file": (["run", "nope.yaml"], "nope.yaml: no such file"),
     "missing run name": (["run", "demo_flash"], "no run 'demo_flash' in {configs}/runs; did you mean 'demo_flash_ar'?"),

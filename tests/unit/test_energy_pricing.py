@@ -2,6 +2,7 @@
 
 import pytest
 
+from archsim.catalogue import check_files
 from archsim.cli import run_cli
 from archsim.report.area import area_mm2
 from archsim.report.energy import energy
@@ -163,3 +164,24 @@ def test_the_command_exports_every_table(folder, tmp_path, ending, capsys):
         f"{name}.{ending}" for name in ("energy", "states", "totals", "waste", "tokens", "power", "area")
     } <= written
     assert run_cli(["report", str(folder), "--export", str(out), "--format", "xls"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "energy_pj:\n  dram.io_bits: {value: 2.8 pJ, range: [1 pJ, 9 pJ]}\nnodes:\n  npu: {from_nm: 4, to_nm: 7}\n",
+            None,
+        ),
+        ("energy_pj:\n  dram.io_bits: 2.8 W\n", "energy_pj.dram.io_bits"),
+        ("energy_pj: {io_bits: 1 pJ}\n", "a price is named <device>.<action or block>"),
+        ("nodes: {npu: {from_nm: 4, to_nm: 1}}\n", "nodes.npu"),
+        ("base: mine\n", "'mine' is not one of run, none"),
+        ("energy_mj: {}\n", "energy_mj: unknown key"),
+    ],
+)
+def test_a_table_is_checked_without_a_run(text, problem, tmp_path):
+    path = prices(tmp_path, text)
+    found = check_files([path])[str(path)]
+    assert len(found) == (problem is not None)
+    assert problem is None or problem in found[0]
