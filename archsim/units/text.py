@@ -1,13 +1,15 @@
 """Text with a unit to numbers and back, exactly.
 
 The unit registry is small, of this package's own definition, and built on first use. Conversions are fractions, so
-equal quantities give equal numbers whatever their spelling.
+equal quantities give equal numbers whatever their spelling. Plain units, of which files are full (``GB/s``,
+``pJ/bit``) are read from a table without it; it takes long to build, and judges all others.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -117,20 +119,71 @@ def _registry() -> Any:
     return registry
 
 
+#: Powers of two and of ten of the prefixes of plain units, and plain units: factor to base units, and dimension.
+_PREFIXES = {"": 1, **{f"{prefix}i": 1 << 10 * power for power, prefix in enumerate("KMGT", 1)}}
+_SYMBOLS: dict[str, tuple[Fraction, dict[str, int]]] = {
+    "B": (Fraction(1), {"info": 1}),
+    "bit": (Fraction(1, 8), {"info": 1}),
+    "s": (Fraction(1), {"time": 1}),
+    "J": (Fraction(1), {"energy": 1}),
+    "A": (Fraction(1), {"current": 1}),
+    "K": (Fraction(1), {"temperature": 1}),
+    "T": (Fraction(1), {"transfer": 1}),
+    "tok": (Fraction(1), {"token": 1}),
+    "op": (Fraction(1), {"operation": 1}),
+    "OPS": (Fraction(1), {"operation": 1, "time": -1}),
+    "Hz": (Fraction(1), {"time": -1}),
+    "W": (Fraction(1), {"energy": 1, "time": -1}),
+    "V": (Fraction(1), {"energy": 1, "time": -1, "current": -1}),
+}
+
+
+@cache
+def _plain_symbols() -> dict[str, tuple[Fraction, dict[str, int]]]:
+    """Every plain unit under every prefix, and areas."""
+    decimal = {prefix: Fraction(10) ** power for prefix, power in _POWERS.items()}
+    prefixes = {**{prefix: Fraction(factor) for prefix, factor in _PREFIXES.items()}, **decimal}
+    prefixed = {f"{p}{s}": (times * one, dim) for s, (one, dim) in _SYMBOLS.items() for p, times in prefixes.items()}
+    areas = {"um2": Fraction(1, 10**12), "mm2": Fraction(1, 10**6)}
+    return {**prefixed, **{name: (factor, {"length": 2}) for name, factor in areas.items()}}
+
+
+def plain_unit(text: str) -> tuple[Fraction, str] | None:
+    """Factor to base units and dimension of a plain unit, or of one per another; None for what is not that simple."""
+    head, slash, tail = text.partition("/")
+    symbols = _plain_symbols()
+    if head not in symbols or (slash and tail not in symbols):
+        return None
+    factor, powers = symbols[head]
+    if slash:
+        below, under = symbols[tail]
+        factor, powers = factor / below, {key: powers.get(key, 0) - under.get(key, 0) for key in {**powers, **under}}
+    return factor, _dimension_text({f"[{key}]": power for key, power in powers.items() if power})
+
+
+def _dimension_text(powers: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}^{power}" for name, power in sorted(powers.items()))
+
+
 @lru_cache(maxsize=4096)
 def _unit(text: str) -> tuple[Fraction, str] | None:
     """Factor to base units and dimension of a unit text; None when the unit is unknown."""
-    import pint
-
     if len(text) > 40 or not _UNIT.fullmatch(text):
         return None
+    return plain_unit(text) or judged_unit(text)
+
+
+def judged_unit(text: str) -> tuple[Fraction, str] | None:
+    """Factor to base units and dimension of any unit, by the registry; None when the unit is unknown."""
+    import pint
+
     registry = _registry()
     try:
         parsed = registry.parse_units(text)
         factor, _ = registry.get_root_units(parsed)
     except (pint.errors.PintError, AttributeError, KeyError, ValueError):
         return None
-    return Fraction(factor), " ".join(f"{name}^{power}" for name, power in sorted(parsed.dimensionality.items()))
+    return Fraction(factor), _dimension_text(parsed.dimensionality)
 
 
 @cache

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from archsim import units
-from archsim.units import InputError, parse, quantity, show
+from archsim.units import InputError, parse, quantity, show, text
 
 SIZE = quantity("B")
 
@@ -241,10 +241,24 @@ def test_suggest_names_the_nearest_or_the_known():
     assert units.suggest("zzz", [f"n{i:02}" for i in range(30)]).endswith("n23 and 6 more")
 
 
-def test_unit_registry_is_built_on_first_use():
+def test_unit_registry_is_built_for_the_first_unit_that_is_not_plain():
     code = (
-        "import sys, archsim.units as u\nbefore = 'pint' in sys.modules\n"
-        "u.parse('1 B', 'B')\nprint(before, 'pint' in sys.modules)"
+        "import sys, archsim.units as u\nu.parse('1 kB', 'B')\nbefore = 'pint' in sys.modules\n"
+        "u.parse('1 byte', 'B')\nprint(before, 'pint' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False True"
+
+
+def test_plain_units_are_what_the_registry_makes_of_them() -> None:
+    symbols = text._plain_symbols()
+    pairs = [f"{head}/{tail}" for head in symbols for tail in (*text._SYMBOLS, "GiB", "ms", "um2")]
+    for unit in (*symbols, *pairs[::7], "W/W", "pJ/bit", "MB/ms"):
+        assert text.plain_unit(unit) == text.judged_unit(unit) is not None, unit
+
+
+@pytest.mark.parametrize(
+    "unit", ["", "/", "B/", "/s", "B/s/s", "B*s", "qB", "GB/x", "b", "mm", "Ks", "byte", "MAC", "cm2"]
+)
+def test_units_that_are_not_plain_are_left_to_the_registry(unit: str) -> None:
+    assert text.plain_unit(unit) is None
