@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from archsim import commands, completion, registry
+from archsim import registry
 from archsim.catalogue import _SHOWN, KINDS
+from archsim.commands import catalogue, completion
 from archsim.config import load_config, names
 
 ARCHSIM = [sys.executable, "-m", "archsim"]
@@ -66,8 +67,8 @@ def test_names_of_plugins_are_those_that_register(kind):
 
 
 def test_words_are_those_that_commands_take():
-    assert set(commands.LISTED) == set(KINDS)
-    assert set(commands.SHOWN) == set(_SHOWN)
+    assert set(catalogue.LISTED) == set(KINDS)
+    assert set(catalogue.SHOWN) == set(_SHOWN)
 
 
 @pytest.mark.parametrize("words", [["lever"], ["--system", "ahasd_without_aau", "--schedule", "ahasd"]])

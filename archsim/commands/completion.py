@@ -130,7 +130,7 @@ def _plugins(kind: str) -> dict[str, str]:
     """Names of devices or schedules, by a look at the text of their files, with that text."""
     from archsim.config.finding import user_folders
 
-    folders = [Path(__file__).parent / f"{kind}s", *(folder / f"{kind}s" for folder in user_folders())]
+    folders = [Path(__file__).parents[1] / f"{kind}s", *(folder / f"{kind}s" for folder in user_folders())]
     texts = [path.read_text(encoding="utf-8", errors="replace") for f in folders for path in sorted(f.rglob("*.py"))]
     return {name: text for text in texts for name in _PLUGIN[kind].findall(text)}
 
@@ -146,7 +146,7 @@ def _streams(incomplete: str) -> list[str]:
     found = [f"recorded:{stem}" for stem in sorted(stems - {"manifest", "README"})]
     if not incomplete.startswith("synthetic:"):
         return [*found, "synthetic:"]
-    text = (Path(__file__).parent / "streams" / "acceptance.yaml").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[1] / "streams" / "acceptance.yaml").read_text(encoding="utf-8")
     tasks = re.findall(r"^  (\w+):", re.search(r"^tasks:\n((?:[ #].*\n)+)", text, re.M)[1], re.M)  # type: ignore[index]
     return [f"synthetic:{model}:{task}" for model in names("model") for task in tasks]
 

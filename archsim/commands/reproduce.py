@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path
+from archsim.commands.options import Json, path
 
 TABLE = "devices | energy | lever | llada | llada_map | ahasd | trends | generations | all | validation"
 
@@ -25,7 +25,7 @@ def reproduce(
         typer.Option("-o", "--output", parser=path, metavar="FILE", help="validation: also write its rows."),
     ] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table in Markdown.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print published figures beside archsim's and a null model's, with the score; or the validation page of all."""
     from archsim import __version__
@@ -71,8 +71,3 @@ def _validation(sources: list[Path], output: Path | None, as_markdown: bool, as_
         terminal.show_rows(data["regimes"])
         terminal.show_rows(data["misses"][: validation.LISTED], title="furthest off")
         terminal.show_rows(data["claims"], title="orders and claims")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(reproduce)

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json, say
-from archsim.options import path
+from archsim.commands.options import Json, path
 
 
 def check(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE|DIR...", parser=path, help="Files to check, or run folders.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of lines.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check files (part, system, model, run, sweep, prices, decision stream) and the invariants of run folders."""
     code, found = 0, []
@@ -56,8 +56,3 @@ def _check_run(folder: Path) -> tuple[dict[str, Any], int]:
         return {"problems": [error.message]}, 2
     except InvariantError as error:
         return {"problems": [f"{folder}: {error}"]}, 3
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(check)

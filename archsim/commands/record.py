@@ -8,9 +8,7 @@ from typing import Annotated
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path, text, whole
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+from archsim.commands.options import Json, path, text, whole
 
 
 def _number(help_: str) -> typer.models.OptionInfo:
@@ -88,8 +86,3 @@ def record(
         return
     keys = ("stream", "format", "requests", "records", "tokens", "tokens_per_step")
     terminal.show_rows([{key: row[key] for key in keys} for row in made.files])
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(record)

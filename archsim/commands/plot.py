@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path, text
+from archsim.commands.options import Json, path, text
 
 
 def plot(
@@ -31,7 +31,7 @@ def plot(
         str | None, typer.Option(parser=text, metavar="TEXT", help="lines: column with one line per value.")
     ] = None,
     value: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="heat: column of the cells.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Draw one figure of a run or of a table."""
     from archsim.config.regular import check_output
@@ -66,8 +66,3 @@ def _figure(source: Path, kind: str, options: dict[str, str | None]) -> Any:
     if unused:
         raise InputError(f"--{unused[0]} means nothing to {kind}; it takes {', '.join(wanted) or 'no columns'}")
     return draw(table_figures.rows_to_draw(source, kind), **{name: options[name] for name in wanted})
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(plot)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from archsim.options import whole
+from archsim.commands.options import whole
 
 Samples = Annotated[
     int | None,

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from archsim import completion
 from archsim.cli import print_json
-from archsim.options import path
+from archsim.commands import completion
+from archsim.commands.options import Json, path
 
 
 def schema(
@@ -22,7 +22,7 @@ def schema(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", parser=path, metavar="FILE", help="Write it to this file.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document (without -o, always).")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the JSON Schema of a kind of file, for editors that complete and check while you write."""
     from archsim.schema import schema as schema_of
@@ -36,8 +36,3 @@ def schema(
         print_json({"kind": kind, "file": str(file)})
     else:
         typer.echo(f"wrote {file}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(schema)

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from archsim import completion
 from archsim.cli import print_json
-from archsim.options import path, text, whole
-from archsim.uncertainty_commands import DrawsSeed, Samples, check_options
+from archsim.commands import completion
+from archsim.commands.options import Json, path, text, whole
+from archsim.commands.uncertainty import DrawsSeed, Samples, check_options
 
 FILE = typer.Argument(
     autocompletion=completion.config_names("sweep"),
@@ -32,7 +32,7 @@ def sweep(
     estimate: Annotated[bool, typer.Option("--estimate", help="Say points, time and disk, and run nothing.")] = False,
     uncertainty: Samples = None,
     draws_seed: DrawsSeed = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Run every point of a sweep and write one table; a killed sweep goes on where it stopped."""
     from archsim.report import terminal
@@ -66,7 +66,7 @@ def search(
     ],
     seed: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the sampler.")] = 0,
     output: Annotated[Path | None, OUT] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Search the axes of a sweep for its objectives, within its constraints."""
     from archsim.report import terminal
@@ -88,9 +88,3 @@ def _show(result: Any, as_json: bool) -> None:
     more = f"; {len(shown) - 40} more rows in the table" if len(shown) > 40 else ""
     text = ", ".join(f"{count} {what}" for what, count in counts.items())
     terminal.show_rows([{"table": str(result.folder / "table.parquet"), "points": text + more}])
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command()(sweep)
-    app.command()(search)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path, text, whole
+from archsim.commands.options import Json, check_outputs, path, text, whole
 
 FILE = typer.Argument(
     parser=path, metavar="FILE", help="llama-bench JSON, fio JSON, a ggml-hexagon profile, or a table (CSV)."
@@ -19,7 +19,6 @@ FORMAT = typer.Option(
 )
 TARGET = typer.Option(parser=text, metavar="MODEL", help="Model of rows whose file names none that is known.")
 SETS = typer.Option("--set", metavar="PATH=VALUE", help="system.<device>.<field>=value; may be given many times.")
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
 def compare(
@@ -40,7 +39,6 @@ def compare(
     """Set measurements against the simulator: residuals by row and by group, the null model beside."""
     from archsim.measurements.residuals import compare as compare_file
     from archsim.report import terminal
-    from archsim.trace_commands import check_outputs
 
     check_outputs({"--figure": figure}, {"the measurements": file, "--system": system})
     options = {"sets": sets or (), "style": style or "", "target": target or "", "tolerance": tolerance}
@@ -138,9 +136,3 @@ def _show_groups(groups: list[dict[str, Any]]) -> None:
 
     title = "Ratio simulated / measured by group: geometric mean, mean distance from 1, worst"
     terminal.show_rows(groups, title=title)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command()(compare)
-    app.command()(calibrate)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from archsim.cli import print_json
-from archsim.options import text
+from archsim.commands.options import Json, text
 
 
 def bench(
@@ -16,7 +16,7 @@ def bench(
         typer.Option(parser=text, metavar="NAME", help="Only this figure or group (engine, run, memory); repeatable."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two repeats, and nothing that takes minutes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Measure how fast archsim is on this machine: CPU time and memory, beside the aims."""
     from archsim.bench.suite import chosen, machine, measure
@@ -39,8 +39,3 @@ def bench(
         return
     terminal.show_rows([{"machine": key, "value": value} for key, value in before.items()])
     terminal.show_rows(found)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(bench)

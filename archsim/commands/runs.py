@@ -1,11 +1,7 @@
-"""The commands: thin wrappers that parse, call the library and print.
-
-Everything heavy is imported inside the commands, so that ``archsim --help`` stays quick.
-"""
+"""``archsim demo``, ``run``, ``replay`` and ``report``: runs and their folders."""
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,78 +9,15 @@ from typing import Annotated
 
 import typer
 
-from archsim import completion
-from archsim.bench_commands import register as register_bench
-from archsim.check_commands import register as register_check
 from archsim.cli import print_json
-from archsim.explain_commands import register as register_explain
-from archsim.measurement_commands import register as register_measurements
-from archsim.new_commands import register as register_new
-from archsim.options import path, whole
-from archsim.plot_commands import register as register_plot
-from archsim.record_commands import register as register_record
-from archsim.reproduce_commands import register as register_reproduce
-from archsim.schema_commands import register as register_schema
-from archsim.sweep_commands import register as register_sweeps
-from archsim.trace_commands import app as trace_app
-from archsim.uncertainty_commands import DrawsSeed, Samples, Workers, bands_of, check_options
+from archsim.commands import completion
+from archsim.commands.options import Json, Sets, path, whole
+from archsim.commands.uncertainty import DrawsSeed, Samples, Workers, bands_of, check_options
 
-app = typer.Typer(
-    name="archsim",
-    help="Simulate language-model inference on phones: NPU, DRAM, PIM, flash and CPU on one clock.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-import_app = typer.Typer(help="Make archsim files from other tools' files.", no_args_is_help=True)
-app.add_typer(import_app, name="import")
-app.add_typer(trace_app, name="trace")
-register_sweeps(app)
-register_explain(app)
-register_plot(app)
-register_reproduce(app)
-register_new(app)
-register_measurements(app)
-register_check(app)
-register_record(app)
-register_schema(app)
-register_bench(app)
-
-#: What can be listed and shown; the catalogue itself is imported only to do it.
-LISTED = ("systems", "parts", "models", "runs", "sweeps", "schedules", "devices", "streams")
-LISTED += ("flash_devices", "pim_devices", "standards", "controllers")
-SHOWN = ("system", "part", "model", "run", "schedule", "flash_device", "pim_device", "standard", "controller")
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-Sets = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="PATH=VALUE",
-        autocompletion=completion.set_paths,
-        help="Override one value; may be given many times.",
-    ),
-]
 Out = Annotated[Path | None, typer.Option("-o", "--output", parser=path, metavar="DIR", help="Folder for the run.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", parser=path, help="A run folder.")]
 
 
-def invoke(args: list[str]) -> int:
-    """Run one command and return its exit code; errors are left to the caller."""
-    command = typer.main.get_command(app)
-    if "_ARCHSIM_COMPLETE" in os.environ:  # the shell asks for completions
-        return completion.answer(lambda: command.main(args=args, prog_name="archsim", standalone_mode=False))
-    try:
-        # `command.main` would end the process at a closed pipe and hide an interrupt.
-        with command.make_context("archsim", list(args)) as context:
-            command.invoke(context)
-    except typer.Exit as left:
-        return left.exit_code
-    return 0
-
-
-@app.command()
 def demo(
     output: Out = None,
     tokens: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Output tokens.")] = 64,
@@ -107,7 +40,6 @@ def demo(
         terminal.show_demo(document)
 
 
-@app.command()
 def run(
     file: Annotated[
         str | None,
@@ -189,7 +121,6 @@ def run(
             terminal.show_bands(found)
 
 
-@app.command()
 def replay(folder: RunFolder, as_json: Json = False) -> None:
     """Execute a recorded run again and compare it row by row."""
     from archsim.report import terminal
@@ -204,7 +135,6 @@ def replay(folder: RunFolder, as_json: Json = False) -> None:
         raise typer.Exit(3)
 
 
-@app.command()
 def report(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", parser=path, help="A run folder; with --html also a sweep's, or a table.")
@@ -276,85 +206,3 @@ def _show_page(source: Path, html: Path, as_json: bool) -> bool:
     else:
         sys.stdout.write(f"{written['title']}: {written['rows']:,} rows\nwrote {html}\n")
     return True
-
-
-@app.command("list")
-def list_(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            autocompletion=completion.words(*LISTED),
-            help="systems | parts | models | runs | schedules | devices | streams | standards | ...",
-        ),
-    ],
-    as_json: Json = False,
-) -> None:
-    """List what there is of a kind."""
-    from archsim.catalogue import catalogue
-
-    found = catalogue(kind)
-    if as_json:
-        print_json({kind: found})
-    else:
-        from archsim.report import terminal
-
-        terminal.show_rows([{"name": e["name"], "what": e["what"]} for e in found])
-
-
-@app.command()
-def show(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            autocompletion=completion.words(*SHOWN),
-            help="system | part | model | run | schedule | standard | flash_device | ...",
-        ),
-    ],
-    name: Annotated[str, typer.Argument(autocompletion=completion.shown_names, help="Its name, or a file.")],
-    sources: Annotated[bool, typer.Option("--sources", help="Print where each number comes from.")] = False,
-    figure: Annotated[
-        Path | None, typer.Option(parser=path, metavar="FILE", help="Draw the machine (.svg, .pdf or .png).")
-    ] = None,
-    sets: Sets = None,
-    as_json: Json = False,
-) -> None:
-    """Show one thing: a machine's drawing, and values, units and, with --sources, where each comes from."""
-    from archsim.catalogue import show_figure, show_thing
-
-    document = show_thing(kind, name, sets or ())
-    if figure is not None:
-        document["files"] = [str(show_figure(document, figure))]
-    if as_json:
-        print_json(document)
-    else:
-        from archsim.report import terminal
-
-        terminal.show_thing(document, sources=sources)
-
-
-@import_app.command("model")
-def import_model(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", parser=path, help="A Hugging Face config.json or a GGUF file.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", parser=path, metavar="FILE", help="Write the model file NAME.yaml here."),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the model; the output's stem by default.")] = None,
-    quant: Annotated[
-        str | None, typer.Option(help="Storage type to assume for every tensor, such as Q4_0, instead of the file's.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Make a model file from a config.json or a GGUF file."""
-    from archsim.catalogue import import_model as convert
-
-    document = convert(file, output, name, force, quant)
-    if as_json:
-        print_json(document)
-    else:
-        from archsim.report import terminal
-
-        terminal.show_import(document)

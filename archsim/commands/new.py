@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from archsim import completion
 from archsim.cli import print_json
-from archsim.options import path, text
+from archsim.commands import completion
+from archsim.commands.options import Json, path, text
 
 
 def new(
@@ -42,7 +42,7 @@ def new(
             help="Folder; by default the first of ARCHSIM_PATH, or the current one.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Start a machine, device or schedule of your own: files that work at once, with a test that passes."""
     from archsim.scaffold import new as make
@@ -56,8 +56,3 @@ def new(
     typer.echo("next:")
     for line in document["next"]:
         typer.echo(f"  {line}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(new)

@@ -8,28 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path, text, whole
-
-app = typer.Typer(help="Replay a trace on one device alone.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+from archsim.commands.options import Json, check_outputs, path, text, whole
 
 
-def check_outputs(outputs: dict[str, Path | None], inputs: dict[str, str | Path | None]) -> None:
-    """Refuse outputs that would replace an input or each other, or that cannot be written, before anything runs."""
-    from archsim.config.regular import check_output, keep_apart
-    from archsim.report.style import check_ending
-
-    for target in outputs.values():
-        if target is not None:
-            check_output(target)
-    keep_apart(outputs, inputs, suffix=".yaml")
-    figure = outputs.get("--figure")
-    if figure is not None:
-        check_ending(figure)
-
-
-@app.command()
 def dram(
     file: Annotated[Path, typer.Argument(parser=path, metavar="FILE", help="Requests, plain or gzip.")],
     standard: Annotated[
@@ -74,7 +55,6 @@ def dram(
     _show(result.to_json(), str(file), as_json)
 
 
-@app.command()
 def pim(
     file: Annotated[
         Path | None, typer.Argument(parser=path, metavar="[FILE]", help="An AiM instruction trace.")
@@ -119,7 +99,6 @@ def pim(
     _show(result.to_json(), gemv or str(file), as_json)
 
 
-@app.command()
 def flash(
     file: Annotated[Path | None, typer.Argument(parser=path, metavar="[FILE]", help="A block trace.")] = None,
     device: Annotated[
@@ -188,7 +167,6 @@ def flash(
     _show(document, pattern or str(file), as_json)
 
 
-@app.command()
 def npu(
     op: Annotated[
         str, typer.Option(parser=text, metavar="TEXT", help="matmul | attention | norm | rope | softmax | swiglu")

@@ -8,9 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.options import path, whole
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+from archsim.commands.options import Json, path, whole
 
 
 def explain(
@@ -119,9 +117,3 @@ def diff(
     terminal.show_rows(document["summary"], title=f"A = {one}, B = {other}")
     terminal.show_rows(document["time"][:15], title=f"Time on the path per {document['per']}, s")
     terminal.show_rows(document["energy"][:15], title=f"Energy per {document['per']}, J")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command()(explain)
-    app.command()(diff)
