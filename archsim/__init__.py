@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from archsim.asking import diff, explain
     from archsim.config import InputError, Resolved
     from archsim.measurements.calibration import Calibration, calibrate
     from archsim.measurements.residuals import Comparison, compare
     from archsim.report.answers import Difference, Explanation, Replay, Report
     from archsim.report.invariants import Checks, check_trace
-    from archsim.session import Result, load, replay, report, run
+    from archsim.session import Result, diff, explain, load, replay, report, run
     from archsim.sweep.runner import SweepResult, sweep
     from archsim.sweep.search import search
     from archsim.sweep.uncertainty import uncertainty
@@ -34,13 +33,12 @@ if TYPE_CHECKING:
     from archsim.trace import Trace
 
 _MODULES = {
-    "archsim.asking": ("diff", "explain"),
     "archsim.config": ("InputError", "Resolved"),
     "archsim.measurements.calibration": ("Calibration", "calibrate"),
     "archsim.measurements.residuals": ("Comparison", "compare"),
     "archsim.report.answers": ("Difference", "Explanation", "Replay", "Report"),
     "archsim.report.invariants": ("Checks", "check_trace"),
-    "archsim.session": ("Result", "load", "replay", "report", "run"),
+    "archsim.session": ("Result", "diff", "explain", "load", "replay", "report", "run"),
     "archsim.sweep.runner": ("SweepResult", "sweep"),
     "archsim.sweep.search": ("search",),
     "archsim.sweep.uncertainty": ("uncertainty",),

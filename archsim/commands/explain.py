@@ -35,11 +35,11 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say what owns the time of a run, what more of each device could give, and what the answer hangs on."""
-    from archsim.asking import explain as explain_run
     from archsim.config import InputError
     from archsim.config.regular import check_output
     from archsim.report import terminal
     from archsim.report.style import check_ending
+    from archsim.session.reading import explain as explain_run
 
     if figure is not None and not (sensitivity or params):
         raise InputError("--figure draws the sensitivities; give --sensitivity or --param too")
@@ -107,8 +107,8 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what makes two runs differ, by cause: time by unit and phase, energy by action."""
-    from archsim.asking import diff as compare
     from archsim.report import terminal
+    from archsim.session.reading import diff as compare
 
     document = compare(one, other)
     if as_json:

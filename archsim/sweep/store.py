@@ -16,7 +16,7 @@ from typing import Any
 
 from archsim.config import InputError, digest
 from archsim.config.regular import make_folders, read_regular, reason, remove_empty, replaced, what_is
-from archsim.runfolder import LOCK, FolderLock
+from archsim.trace.runfolder import LOCK, FolderLock
 
 SPEC, POINTS = "sweep.json", "points.jsonl"
 #: Largest files that are read: a million points take some 2 kB each.

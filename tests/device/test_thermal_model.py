@@ -13,8 +13,8 @@ from archsim.report.energy import energy
 from archsim.report.heat import heat
 from archsim.report.power import power
 from archsim.session import build_job, declare, load, replay, run
+from archsim.session.thermal import Governor, thermal_spec
 from archsim.system import System
-from archsim.thermal import Governor, thermal_spec
 from archsim.trace import Trace
 from archsim.units import InputError
 

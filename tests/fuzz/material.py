@@ -117,7 +117,7 @@ def run_folder() -> dict[str, bytes]:
 
 @functools.cache
 def _read() -> tuple[dict[str, Any], Any]:
-    from archsim.runfolder import read_run
+    from archsim.trace.runfolder import read_run
 
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "done"
@@ -140,8 +140,8 @@ def resealed(tables: dict[str, dict[str, np.ndarray]], manifest: Any) -> dict[st
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from archsim.columns import digest_of, run_digest
-    from archsim.manifest import seal
+    from archsim.trace.columns import digest_of, run_digest
+    from archsim.trace.manifest import seal
 
     files, facts = {}, {}
     for table, columns in tables.items():

@@ -283,7 +283,7 @@ def test_a_parquet_bomb_is_refused(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from archsim.columns import SCHEMA
+    from archsim.trace.columns import SCHEMA
 
     zeros = pa.table({name: pa.array([0]).take(pa.array([0] * 1_000_000)) for name in SCHEMA["rows"]})
     buffer = BytesIO()

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from archsim.background import start_background, with_streams
 from archsim.device import DType, OpKind, make_ops
 from archsim.session import build_job, declare, load
+from archsim.session.background import start_background, with_streams
 from archsim.workload.blocks import row_block
 
 ROWS = {

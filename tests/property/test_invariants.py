@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archsim.engine.randomised import System
-from archsim.recording import tables_of
 from archsim.report.invariants import InvariantError, check_trace
+from archsim.session.tables import tables_of
 from archsim.trace import CUT, RUNNING, Trace
 from archsim.units import InputError
 

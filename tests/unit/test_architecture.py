@@ -25,12 +25,7 @@ ALLOWED = {
     "streams": {"config", "units", "registry", "device"},
     "workload": {"device", "system", "config", "units", "registry", "engine", "streams", "schedules"},
     "schedules": {"engine", "workload", "streams", "registry", "config", "units", "device"},
-    "columns": {"units"},
-    "manifest": {"columns", "device", "config", "units"},
-    "stored": {"columns", "config", "units"},
-    "runfolder": {"columns", "manifest", "stored", "config", "units"},
-    "spill": {"columns", "runfolder", "stored"},
-    "trace": {"columns", "manifest", "runfolder", "stored", "units"},
+    "trace": {"device", "units", "config"},
     "verb": set(),
     "report": {"verb", "trace", "device", "technology", "units", "config", "system"},
     "results": {"config"},
@@ -46,7 +41,6 @@ ALLOWED = {
         "engine",
         "report",
         "results",
-        "runfolder",
         "session",
         "streams",
         "system",
@@ -55,16 +49,13 @@ ALLOWED = {
         *("config", "units", "registry", "device", "devices", "system", "engine", "workload", "session", "npu_trace"),
         "report",
     },
-    "thermal": {"device", "devices", "system", "units", "config", "engine", "workload"},
-    "background": {"device", "devices", "system", "units", "registry", "streams", "engine", "workload"},
     "datafiles": {"devices", "units", "config"},
-    "recording": {"config", "engine", "spill", "stored", "trace"},
     "recorder": {"config", "streams", "workload"},
     "npu_trace": {"device", "devices", "system", "units", "config", "report", "registry"},
 }
 #: Verbs and doors: they may import whatever is below. Commands are imported by the door alone.
 FREE = {
-    *("", "__main__", "cli", "commands", "session", "asking", "catalogue", "demo", "bench", "schema", "scaffold"),
+    *("", "__main__", "cli", "commands", "session", "catalogue", "demo", "bench", "schema", "scaffold"),
 }
 #: Imports that exist for type checkers only.
 TYPE_ONLY = {("workload", "schedules"), ("workload", "streams")}

@@ -121,7 +121,7 @@ def test_an_interrupt_inside_an_exec():
 def test_an_interrupt_while_saving_leaves_no_folder(tmp_path):
     code = (
         "import os, signal, sys\n"
-        "from archsim import runfolder\n"
+        "from archsim.trace import runfolder\n"
         "flush = runfolder.TraceWriter._flush\n"
         "def slow(self, table):\n"
         "    flush(self, table)\n"

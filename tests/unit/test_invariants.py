@@ -7,13 +7,12 @@ import time
 import numpy as np
 import pytest
 
-from archsim import session
 from archsim.cli import run_cli
 from archsim.report.invariants import InvariantError, check_trace
 from archsim.report.invariants.times import check_cuts, check_times, check_units
 from archsim.report.invariants.view import View
 from archsim.report.window import template_rows
-from archsim.session import load, run
+from archsim.session import load, run, running
 from archsim.trace import Trace
 
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:25", "tokens": 6}
@@ -217,8 +216,8 @@ def test_a_violation_is_one_line_and_exit_3(honest, tmp_path, capsys, monkeypatc
     assert said.count("\n") == 1
     assert "invariant 'units' does not hold: rows" in said
 
-    made = session._trace
-    monkeypatch.setattr(session, "_trace", lambda *args, **named: overlapping(made(*args, **named)))
+    made = running.finished
+    monkeypatch.setattr(running, "finished", lambda *args, **named: overlapping(made(*args, **named)))
     command = ["run", "--system", "oneplus_12", "--schedule", "lever", "--tokens", "6", "--trace", "off", "--json"]
     command += ["--target", JOB["target"], "--stream", JOB["stream"]]
     assert run_cli(command) == 0

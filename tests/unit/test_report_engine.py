@@ -7,7 +7,6 @@ import pytest
 
 from archsim.engine.block import make_block
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
-from archsim.recording import tables_of
 from archsim.report.energy import energy
 from archsim.report.figures import KINDS, figure
 from archsim.report.owner import owner
@@ -15,6 +14,7 @@ from archsim.report.perfetto import write_perfetto
 from archsim.report.power import power
 from archsim.report.style import save
 from archsim.report.summary import summarise
+from archsim.session.tables import tables_of
 from archsim.trace import CUT, Trace, diff
 
 sys.path.insert(0, str(Path(__file__).parent))

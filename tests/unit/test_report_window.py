@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from archsim.engine.block import make_block
-from archsim.recording import tables_of
 from archsim.report import figures, style
 from archsim.report.document import document
 from archsim.report.window import fragmentation, occupancy, window, window_stores
 from archsim.session import load, run
+from archsim.session.tables import tables_of
 from archsim.trace import Trace
 from archsim.units import InputError
 

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from archsim import recording, runfolder, spill, stored, trace
+from archsim import trace
 from archsim.config import InputError
 from archsim.engine import record, results
 from archsim.report.energy import by_phase_and_device, energy
 from archsim.report.null import null_model
 from archsim.report.waste import waste
-from archsim.session import load, replay, report, run
-from archsim.spill import Spill
-from archsim.stored import StoredTable
-from archsim.trace import Trace, diff
+from archsim.session import load, replay, report, run, tables
+from archsim.trace import Trace, diff, runfolder, spill, stored
+from archsim.trace.spill import Spill
+from archsim.trace.stored import StoredTable
 
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:15", "tokens": 10, "prompts": 2}
 
@@ -35,7 +35,7 @@ def held():
 @pytest.fixture
 def short(monkeypatch):
     """Tables count as long from 2,000 rows on, in row groups of 512."""
-    for module in (spill, stored, runfolder, recording, trace):
+    for module in (spill, stored, runfolder, tables, trace):
         for name, rows in (("LONG_ROWS", 2000), ("ROW_GROUP", 512)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, rows)

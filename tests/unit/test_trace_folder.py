@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from archsim import runfolder
-from archsim.columns import REQUIRED
-from archsim.manifest import seal
 from archsim.report.document import document
-from archsim.trace import DIGESTED, SCHEMA, Trace, TraceWriter, diff
+from archsim.trace import DIGESTED, SCHEMA, Trace, TraceWriter, diff, runfolder
+from archsim.trace.columns import REQUIRED
+from archsim.trace.manifest import seal
 from archsim.units import InputError
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -11,9 +11,9 @@ from archsim.config import InputError
 from archsim.engine.block import Block
 from archsim.engine.record import Script, template_of
 from archsim.engine.sim import Sim
-from archsim.spill import Spill
-from archsim.stored import StoredTable, between, groups
 from archsim.trace import SCRIPT, Columns, Trace
+from archsim.trace.spill import Spill
+from archsim.trace.stored import StoredTable, between, groups
 
 _RATE_ONE = 1 << 20
 

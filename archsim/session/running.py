@@ -1,38 +1,31 @@
-"""The verbs: load a run, simulate it, replay it, report on it.
-
-These are what the command line and Python users call; everything below works on plain objects.
-"""
+"""Simulate a run: the machine, the job and the schedule on one engine, and the trace they leave."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archsim import __version__, registry, units
-from archsim.background import start_background, with_streams
-from archsim.columns import length
-from archsim.config import InputError, JobSpec, Override, Resolved, load_config
+from archsim import __version__, units
+from archsim.config import InputError, Resolved
 from archsim.device import OpKind
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
-from archsim.recording import script_of, tables_of
-from archsim.report.answers import Replay, Report
-from archsim.spill import Spill, drop_with, scratch
-from archsim.stored import StoredTable
-from archsim.streams import DecisionStream, label, open_stream
+from archsim.session.background import start_background
+from archsim.session.loading import build_job, load
+from archsim.session.tables import tables_of
+from archsim.session.thermal import Governor, thermal_spec
+from archsim.streams import label
 from archsim.system import System
-from archsim.thermal import Governor, thermal_spec
-from archsim.trace import SCRIPT, Columns, Trace, TraceWriter, build_manifest, check_target, diff
+from archsim.trace import SCRIPT, Columns, Trace, TraceWriter, build_manifest, check_target
+from archsim.trace.spill import Spill, drop_with, scratch
+from archsim.trace.stored import StoredTable
 from archsim.workload.job import Job
-from archsim.workload.model import ModelSpec
 
 TRACE_MODES = ("off", "tasks", "full")
-#: Values of a run that ``archsim run`` has an option of their own for.
-OPTIONS = ("system", "schedule", "target", "draft", "stream", "prompts", "tokens", "seed", "thermal")
 RUNS = Path("archsim-runs")
 
 
@@ -87,100 +80,6 @@ class Result:
         from archsim.report.answers import html_of, summary_rows
 
         return html_of({"": summary_rows(self.summary)}, self.title)
-
-
-def load(
-    file: str | Path | Mapping[str, Any] | None = None,
-    *,
-    system: str | None = None,
-    schedule: str | None = None,
-    job: Mapping[str, Any] | None = None,
-    sets: Iterable[str] = (),
-) -> Resolved:
-    """Load a run from a file (or mapping) under overrides, or put one together from names.
-
-    Parameters
-    ----------
-    file : str, Path or Mapping, optional
-        A run file, the name of one, or a run as plain data.
-    system, schedule : str, optional
-        Names; they replace the file's.
-    job : Mapping, optional
-        Fields of the job; None values are left out.
-    sets : iterable of str
-        Overrides ``"dotted.path=value"``.
-
-    Raises
-    ------
-    InputError
-        For anything missing or wrong, in one line.
-    """
-    job = {key: value for key, value in (job or {}).items() if value is not None}
-    named = {"system": system, "schedule": schedule, **{f"job.{key}": value for key, value in job.items()}}
-    given = [Override(path, value, _origin(path)) for path, value in named.items() if value is not None]
-    if file is None:
-        needed = ("system", "schedule", "job.target", "job.stream")
-        missing = [_origin(path) for path in needed if named.get(path) is None]
-        if missing:
-            raise InputError(f"give a run file, or also {', '.join(missing)} (see archsim run --help)")
-        file = {"name": "run", "system": system, "schedule": {}, "job": {}}
-    return load_config("run", file, [*given, *sets])
-
-
-def _origin(path: str) -> str:
-    """Option of ``archsim run`` that gives a value; the path itself where there is none."""
-    key = path.removeprefix("job.")
-    return f"--{key}" if key in OPTIONS else f"run: {path}"
-
-
-def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
-    """Build the machine, the schedule and the job of a resolved run."""
-    system = System.from_data(resolved.data["system"], resolved.sources)
-    if resolved.data.get("background"):
-        system = with_streams(system, resolved.data["background"])
-    chosen = dict(resolved.data["schedule"])
-    schedule = registry.get("schedule", chosen.pop("name"))(**chosen)
-    spec = units.from_numbers(JobSpec, resolved.data["job"])
-    models = {
-        role: units.from_numbers(ModelSpec, {**entry["spec"], "name": entry["name"]})
-        for role, entry in resolved.data["model"].items()
-    }
-    stream = open_stream(
-        spec.stream,
-        spec.seed,
-        target=spec.target,
-        prompt_tokens=spec.prompt_tokens,
-        tokens=spec.longest_tokens,
-        acceptance=spec.acceptance,
-    )
-    check_models(schedule, resolved.data["schedule"]["name"], models)
-    if spec.prefill_rows and not schedule.causal:
-        raise InputError(
-            f"job.prefill_rows: schedule {resolved.data['schedule']['name']} prefills with attention over the whole "
-            "prompt, which cannot be cut into passes; leave it out"
-        )
-    check_features(schedule, resolved.data["schedule"]["name"], stream)
-    job = Job(spec, system, models, schedule, stream)
-    return system, schedule, job
-
-
-def check_models(schedule: Any, name: str, models: Mapping[str, ModelSpec]) -> None:
-    """Refuse a model whose attention is not of the kind that the schedule decodes with."""
-    for role, model in models.items():
-        if role in schedule.roles and model.causal != schedule.causal:
-            kind = ("bidirectional", "causal")
-            raise InputError(
-                f"schedule {name} decodes {kind[schedule.causal]} models; {model.name} ({role}) is {kind[model.causal]}"
-            )
-
-
-def check_features(schedule: Any, name: str, stream: DecisionStream) -> None:
-    """Refuse a stream that has none of the kinds of data that the schedule can decode by."""
-    if not set(schedule.features) & set(stream.features):
-        raise InputError(
-            f"stream {stream.name} cannot serve schedule {name}: it has {', '.join(sorted(stream.features))}, "
-            f"the schedule needs {' or '.join(schedule.features)}"
-        )
 
 
 def declare(
@@ -355,106 +254,3 @@ def _manifest(
     }
     manifest |= {"labels": sim.labels, "note_kinds": sim.kinds}
     return manifest
-
-
-def replay(folder: str | Path, *, progress: Any = None) -> Replay:
-    """Execute the recorded script of a run folder again.
-
-    Parameters
-    ----------
-    folder : path
-        A run folder.
-    progress : object, optional
-        Receives ``start`` and ``stop``.
-
-    Returns
-    -------
-    Replay
-        A mapping of ``identical``, ``rows``, ``digest`` and, when different, ``difference`` (first differing row).
-    """
-    recorded = Trace.load(folder)
-    script = script_of(recorded, str(folder))
-    long = recorded.stored
-    store = scratch(recorded.manifest["config_digest"])
-    sim = declare(recorded.manifest, log="tasks", store=store, script=not long)
-    if progress is not None:
-        progress.start("replay")
-    try:
-        sim.play(script)
-        priced = {name: recorded.tables[name] for name in ("ops", "counts", "draws")}
-        again = finished(sim, store, dict(recorded.manifest), priced, script=not long)
-    finally:
-        store.abort()
-    again = Trace({**recorded.tables, **again.tables}, recorded.manifest)
-    difference = diff(recorded, again)
-    return Replay(
-        {
-            "identical": not difference,
-            "rows": length(again.rows),
-            "digest": again.digest,
-            "difference": difference or None,
-        }
-    )
-
-
-def report(
-    folder: str | Path,
-    *,
-    perfetto: str | Path | None = None,
-    figures: str | Path | None = None,
-    html: str | Path | None = None,
-    tables: str | Path | None = None,
-    baseline: str | Path | None = None,
-    export: str | Path | None = None,
-    ending: str = "csv",
-    progress: Any = None,
-) -> Report:
-    """Report on a run folder: where time, bytes, energy and area went.
-
-    Parameters
-    ----------
-    folder : path
-        A run folder.
-    perfetto : path, optional
-        Also write a Perfetto trace here.
-    figures : path, optional
-        Also write the figures into this folder.
-    html : path, optional
-        Also write the report as one HTML file, with a time line.
-    tables : path, optional
-        A file of prices; the run is reported under these instead of its own.
-    baseline : path, optional
-        Another run folder to set energy and area against.
-    export, ending : path and str, optional
-        Also write every table into this folder, as ``csv``, ``parquet`` or ``json``.
-
-    Returns
-    -------
-    Report
-        A mapping (see :func:`archsim.report.document.document`); ``files`` lists what was written.
-    """
-    from archsim.report.document import compared, document, write_figures, write_tables
-    from archsim.report.pricing import repriced
-
-    trace = Trace.load(folder)
-    if tables is not None:
-        trace = repriced(trace, tables)
-    if progress is not None:
-        progress.start("report")
-    made = document(trace, f"{trace.manifest['schedule']} on {trace.manifest['config']['system']['name']}: {folder}")
-    if baseline is not None:
-        other = Trace.load(baseline)
-        compared(made, trace, other if tables is None else repriced(other, tables))
-    if export is not None:
-        made["files"] += write_tables(trace, Path(export), ending)
-    if perfetto is not None:
-        from archsim.report.perfetto import write_perfetto
-
-        made["files"].append(str(write_perfetto(trace, perfetto)))
-    if figures is not None:
-        made["files"] += write_figures(trace, Path(figures))
-    if html is not None:
-        from archsim.report.page.build import write_run_page
-
-        made["files"].append(str(write_run_page(trace, html, made["title"], made)))
-    return Report(made)

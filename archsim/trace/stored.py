@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from archsim.columns import Columns, TableDigest, check_columns, length
 from archsim.config.regular import what_is
+from archsim.trace.columns import Columns, TableDigest, check_columns, length
 from archsim.units import InputError
 
 #: Rows that are written, and held in memory, at a time.

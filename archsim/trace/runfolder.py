@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from archsim.columns import (
+from archsim.config.regular import make_folders, reason, remove_empty, what_is
+from archsim.trace.columns import (
     DIGESTED,
     REQUIRED,
     SCHEMA,
@@ -30,9 +31,8 @@ from archsim.columns import (
     length,
     run_digest,
 )
-from archsim.config.regular import make_folders, reason, remove_empty, what_is
-from archsim.manifest import read_manifest, seal
-from archsim.stored import LONG, LONG_ROWS, ROW_GROUP, StoredTable, open_table, read_group
+from archsim.trace.manifest import read_manifest, seal
+from archsim.trace.stored import LONG, LONG_ROWS, ROW_GROUP, StoredTable, open_table, read_group
 from archsim.units import InputError
 
 LOCK = ".lock"

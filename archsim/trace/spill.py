@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from archsim.columns import Columns
-from archsim.runfolder import TraceWriter
-from archsim.stored import LONG_ROWS, ROW_GROUP
+from archsim.trace.columns import Columns
+from archsim.trace.runfolder import TraceWriter
+from archsim.trace.stored import LONG_ROWS, ROW_GROUP
 
 
 class Spill:

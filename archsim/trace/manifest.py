@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from archsim.columns import FORMAT, KIND, TABLES
 from archsim.config.regular import read_regular
 from archsim.device import STATES, Cost
+from archsim.trace.columns import FORMAT, KIND, TABLES
 from archsim.units import QUANTITY_MAX, InputError
 
 #: Key of the digest over the manifest itself.

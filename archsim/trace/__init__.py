@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from archsim.columns import (
+from archsim.trace.columns import (
     CUT,
     DIGESTED,
     DONE,
@@ -58,9 +58,9 @@ from archsim.columns import (
     length,
     run_digest,
 )
-from archsim.manifest import NEEDED, build_manifest
-from archsim.runfolder import TraceWriter, check_target, read_run
-from archsim.stored import ROW_GROUP, StoredTable, between, groups
+from archsim.trace.manifest import NEEDED, build_manifest
+from archsim.trace.runfolder import TraceWriter, check_target, read_run
+from archsim.trace.stored import ROW_GROUP, StoredTable, between, groups
 from archsim.units import InputError
 
 #: Most tokens that one mark may commit: those of the longest request.
@@ -229,7 +229,7 @@ class Trace:
         """SHA-256 (hex) over ``rows``, ``blocks`` and ``notes``; equal for equal runs on any machine.
 
         The SHA-256 over ``"archsim-trace 1" NUL`` and the binary digests of the three tables in that order; the digest
-        of a table is described at :class:`archsim.columns.TableDigest`.
+        of a table is described at :class:`archsim.trace.columns.TableDigest`.
         """
         return run_digest({table: _digest(table, self.tables[table]) for table in DIGESTED})
 
