@@ -1,7 +1,7 @@
 """The door of the command line: streams, interrupts, errors and exit codes.
 
 Exit codes: 0 ok, 2 bad input or a full disk (one line on stderr), 3 the simulation failed or has not
-enough memory (one line), 130 interrupted.
+enough memory (one line), 130 interrupted, 143 terminated (SIGTERM; what an interrupt cleans up is cleaned up too).
 The commands themselves are in :mod:`archsim.commands`, which is imported only once an interrupt is provided for.
 """
 
@@ -16,7 +16,8 @@ import threading
 from contextlib import suppress
 from typing import Any, NoReturn
 
-INTERRUPTED = 130
+#: What is said of each signal, and the exit code.
+_ENDED = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 143)}
 _PATIENCE = 3  # at this many interrupts the process ends at once, whatever it is cleaning up
 
 #: New objects between two rounds of garbage collection.
@@ -25,6 +26,7 @@ _GARBAGE = 50_000
 _REPEAT_S = 3.0  # longer than any cleaning up takes
 
 _interrupts = 0
+_received: int = signal.SIGINT  # what interrupted first
 
 
 def main(args: list[str] | None = None) -> NoReturn:
@@ -45,7 +47,8 @@ def main(args: list[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         code = _interrupted()
     with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the outcome is settled
+        for number in _ENDED:
+            signal.signal(number, signal.SIG_IGN)  # the outcome is settled
     for stream in (sys.stdout, sys.stderr):
         _settle(stream)
     alone = all(thread is threading.main_thread() or thread.daemon for thread in threading.enumerate())
@@ -58,8 +61,8 @@ def main(args: list[str] | None = None) -> NoReturn:
 
 def run_cli(args: list[str]) -> int:
     """Run one command; return its exit code instead of raising."""
-    global _interrupts
-    _interrupts = 0
+    global _interrupts, _received
+    _interrupts, _received = 0, signal.SIGINT
     try:
         from archsim.commands import invoke
 
@@ -119,7 +122,7 @@ def _fail(message: str, code: int) -> int:
 def _interrupted() -> int:
     with suppress(ValueError):  # not the main thread
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return _fail("interrupted", INTERRUPTED)
+    return _fail(*_ENDED[_received])
 
 
 def _watch() -> None:
@@ -127,6 +130,8 @@ def _watch() -> None:
     with suppress(ValueError):  # not the main thread
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, _interrupt)
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, _interrupt)
     shown = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:
@@ -136,18 +141,18 @@ def _watch() -> None:
     sys.unraisablehook = hook
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt(number: int, _: object) -> None:
     """Raise at the first interrupt, let the cleaning up finish at the next, end at once when it is too many."""
-    global _interrupts
+    global _interrupts, _received
     _interrupts += 1
     if _interrupts == 1:
+        _received = number
         # Should something swallow it (an import hook, a finaliser), it comes again until it gets through.
         signal.signal(signal.SIGALRM, _again)
         signal.setitimer(signal.ITIMER_REAL, _REPEAT_S, _REPEAT_S)
         raise KeyboardInterrupt
     if _interrupts >= _PATIENCE:
-        say("interrupted")
-        os._exit(INTERRUPTED)
+        os._exit(_interrupted())
 
 
 def _again(*_: object) -> None:

@@ -110,7 +110,7 @@ def record(
     check(plan)
     names = _file_names(plan)
     taken = [name for name in (*names.values(), PROMPTS, MANIFEST) if (folder / name).exists()]
-    if taken and not force:
+    if taken and not force and not (folder / PARTS / "plan.json").is_file():  # its own, of an ending that was cut short
         raise InputError(f"{folder}: holds {', '.join(taken)} already; give another folder, or --force")
     parts = _Parts(folder, plan)
     if progress is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -61,11 +62,23 @@ def executor(workers: int, dask: str | None) -> Iterator[tuple[Executor, int]]:
         yield Inline(), 1
     else:
         with _one_thread():
-            pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+            pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
             try:
                 yield pool, workers
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """End this process once the one that started it is gone: killed, it can tell nobody that there is no more work."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
