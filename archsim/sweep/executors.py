@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -14,6 +16,12 @@ from typing import Any
 from archsim.units import InputError
 
 MOST_WORKERS = 4096
+#: Start of a worker process; less work than this is not worth one.
+START_S = 1.0
+#: New objects between two rounds of garbage collection in a worker.
+_GARBAGE = 50_000
+
+Call = tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]
 
 
 def check_workers(workers: int) -> None:
@@ -62,15 +70,16 @@ def executor(workers: int, dask: str | None) -> Iterator[tuple[Executor, int]]:
         yield Inline(), 1
     else:
         with _one_thread():
-            pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+            pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
             try:
                 yield pool, workers
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _end_with_parent() -> None:
-    """End this process once the one that started it is gone: killed, it can tell nobody that there is no more work."""
+def _begin() -> None:
+    """Make a new worker ready; it ends once the process that started it is gone, which cannot tell it when killed."""
+    gc.set_threshold(_GARBAGE)
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
@@ -79,6 +88,12 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _awake() -> None:
+    """Import in a worker what its calls need."""
+    import archsim.report.summary
+    import archsim.session  # noqa: F401
 
 
 @contextmanager
@@ -120,7 +135,7 @@ def _dask(workers: int, address: str) -> Iterator[tuple[Executor, int]]:
 
 def drain(
     keys: Sequence[str],
-    calls: Sequence[tuple[Callable[..., dict[str, Any]], tuple[Any, ...]]],
+    calls: Sequence[Call],
     store: Any,
     title: str,
     *,
@@ -130,6 +145,9 @@ def drain(
     progress: Any = None,
 ) -> int:
     """Make every call whose key has no result in the store, and keep what it returns; returns how many were made.
+
+    The first call is made in this process: it compiles what workers then load from the cache. So are the next ones,
+    until a worker is awake; and all of them, where a worker would take longer to wake than they do.
 
     Parameters
     ----------
@@ -159,31 +177,28 @@ def drain(
     finished = len(keys) - len(todo)
 
     def keep(i: int, result: dict[str, Any]) -> None:
+        nonlocal finished
         check(result)
         store.add(keys[i], result)
+        finished += 1
+        if progress is not None:
+            progress.update(finished, len(keys))
+
+    def here(i: int) -> None:
+        function, arguments = calls[i]
+        keep(i, function(*arguments))
 
     try:
-        # The first call is made here: it compiles what the workers then load from the cache.
-        function, arguments = calls[todo[0]]
-        keep(todo[0], function(*arguments))
-        finished += 1
-        waiting = iter(todo[1:])
-        with executor(min(workers, max(len(todo) - 1, 1)), dask) as (pool, at_once):
-            running: dict[Future[Any], int] = {}
-            while True:
-                for i in waiting:
-                    function, arguments = calls[i]
-                    running[pool.submit(function, *arguments)] = i
-                    if len(running) >= 2 * at_once:
-                        break
-                if not running:
-                    break
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    keep(running.pop(future), future.result())
-                finished += len(done)
-                if progress is not None:
-                    progress.update(finished, len(keys))
+        began = time.monotonic()
+        here(todo[0])
+        rest = todo[1:]
+        if dask is None and (time.monotonic() - began) * len(rest) < START_S:
+            workers = 1
+        waiting = iter(rest)
+        with executor(min(workers, max(len(rest), 1)), dask) as (pool, at_once):
+            if not isinstance(pool, Inline):
+                _until_awake([pool.submit(_awake) for _ in range(at_once)], waiting, here)
+            _spread(waiting, calls, keep, pool, at_once)
     except BrokenProcessPool:
         where = f"{store.folder}: " if store.folder else ""
         raise InputError(f"{where}a worker process died (out of memory?); run again to go on, with fewer -j") from None
@@ -191,3 +206,31 @@ def drain(
         if progress is not None:
             progress.stop()
     return len(todo)
+
+
+def _until_awake(awake: Sequence[Future[None]], waiting: Iterator[int], here: Callable[[int], None]) -> None:
+    """Make calls here until one of the workers can."""
+    while not any(future.done() for future in awake) and (i := next(waiting, None)) is not None:
+        here(i)
+
+
+def _spread(
+    waiting: Iterator[int],
+    calls: Sequence[Call],
+    keep: Callable[[int, dict[str, Any]], None],
+    pool: Executor,
+    at_once: int,
+) -> None:
+    """Make the calls `waiting` on a pool that works on `at_once` of them; each worker has the next one beside it."""
+    running: dict[Future[Any], int] = {}
+    while True:
+        for i in waiting:
+            function, arguments = calls[i]
+            running[pool.submit(function, *arguments)] = i
+            if len(running) >= 2 * at_once:
+                break
+        if not running:
+            break
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            keep(running.pop(future), future.result())

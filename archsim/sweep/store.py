@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,43 @@ from archsim.trace.runfolder import LOCK, FolderLock
 SPEC, POINTS = "sweep.json", "points.jsonl"
 #: Largest files that are read: a million points take some 2 kB each.
 MAX_SPEC_BYTES, MAX_POINTS_BYTES = 64 << 20, 4 << 30
+
+
+class Kept(Mapping[str, dict[str, Any]]):
+    """Results by key, read from their file when asked for: a sweep of any length takes little memory as it runs.
+
+    Parameters
+    ----------
+    path : Path
+        File with a line per result.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._places: dict[str, tuple[int, int]] = {}
+
+    def place(self, key: str, at: int, length: int) -> None:
+        """Note that the result of `key` is in the `length` bytes from `at`."""
+        self._places[key] = (at, length)
+
+    def __getitem__(self, key: str) -> dict[str, Any]:
+        at, length = self._places[key]
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(at)
+                result = json.loads(stream.read(length))["result"]
+        except (OSError, ValueError, LookupError, TypeError):
+            raise InputError(f"{self.path}: was changed while it was in use; run again") from None
+        return {sys.intern(name): value for name, value in result.items()}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
 
 
 class Memory:
@@ -59,7 +97,7 @@ class Store:
 
     def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
         self.folder = folder
-        self.done: dict[str, dict[str, Any]] = {}
+        self.done = Kept(folder / POINTS)
         self._made = make_folders(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise InputError(f"{folder}: cannot be written; choose another folder with -o")
@@ -94,11 +132,13 @@ class Store:
             raise InputError(f"{path}: {problem}")
         raw = read_regular(path, MAX_POINTS_BYTES, "the results of a sweep")
         whole = raw[: raw.rfind(b"\n") + 1]
-        for line in whole.splitlines():
+        at = 0
+        for line in whole.splitlines(keepends=True):
             with suppress(ValueError, LookupError, TypeError, RecursionError):
                 entry = json.loads(line)
                 if entry["result"]["status"] in ("ok", "failed"):
-                    self.done[entry["key"]] = entry["result"]
+                    self.done.place(entry["key"], at, len(line))
+            at += len(line)
         if len(whole) < len(raw):
             with path.open("rb+") as stream:
                 stream.truncate(len(whole))
@@ -108,10 +148,11 @@ class Store:
         line = json.dumps({"key": key, "result": result}, separators=(",", ":"), allow_nan=False) + "\n"
         try:
             with (self.folder / POINTS).open("ab") as stream:
+                at = stream.seek(0, os.SEEK_END)
                 stream.write(line.encode())
         except OSError as error:
             raise InputError(f"{self.folder / POINTS}: cannot be written: {reason(error)}") from None
-        self.done[key] = result
+        self.done.place(key, at, len(line))
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -23,9 +23,9 @@ def kv_buffers(kv_bytes: int, layers: int, window_bytes: int, largest_bytes: int
     InputError
         When the keys and values of one layer are larger than a buffer may be.
     """
-    if kv_bytes <= window_bytes:
-        return {"kv": kv_bytes}
     each = pages(-(-kv_bytes // layers), page_bytes)
+    if kv_bytes <= window_bytes or each > window_bytes:  # one layer beyond the window is refused when it is mapped
+        return {"kv": kv_bytes}
     longer = "lower job.prompt_tokens or job.tokens, or raise max_buffer_bytes"
     largest_bytes = min(largest_bytes, window_bytes)
     _, made = pack({f"kv{layer}": each for layer in range(layers)}, largest_bytes, "KV cache", longer)

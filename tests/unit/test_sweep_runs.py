@@ -8,16 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from archsim.cli import run_cli
 from archsim.config import InputError
 from archsim.report.answers import unit_of
-from archsim.sweep.executors import executor
+from archsim.sweep import executors
+from archsim.sweep.executors import drain, executor
 from archsim.sweep.points import points
 from archsim.sweep.runner import estimate, load_sweep, sweep
 from archsim.sweep.search import search
+from archsim.sweep.store import Memory, Store
 from archsim.sweep.tables import means, pareto
 
 RUN = {
@@ -37,7 +40,14 @@ def files(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.glob("table.*")) + sorted(folder.glob("means.*"))}
 
 
-def test_same_bytes_for_any_worker_count_and_after_a_resume(tmp_path):
+@pytest.fixture
+def only_workers(monkeypatch):
+    """All points but the first run in workers."""
+    monkeypatch.setattr(executors, "START_S", 0.0)
+    monkeypatch.setattr(executors, "_until_awake", lambda *_: None)
+
+
+def test_same_bytes_for_any_worker_count_and_after_a_resume(tmp_path, only_workers):
     whole = sweep(small(repeat=["job.seed"]), output=tmp_path / "one")
     assert (whole.ran, whole.reused, whole.failed) == (8, 0, 0)
     pooled = sweep(small(repeat=["job.seed"]), output=tmp_path / "two", workers=2)
@@ -246,3 +256,44 @@ def test_workers_use_one_thread_each(monkeypatch):
         assert at_once == 2
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "NUMBA_NUM_THREADS" not in os.environ
+
+
+def test_workers_end_with_a_parent_that_is_killed():
+    code = (
+        "import os, time\nfrom archsim.sweep.executors import executor\n"
+        "if __name__ == '__main__':\n    with executor(2, None) as (pool, _):\n"
+        "        print(pool.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    worker = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 20
+    while Path(f"/proc/{worker}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{worker}").exists()
+
+
+def test_less_work_than_the_start_of_a_worker_is_done_here(monkeypatch):
+    monkeypatch.setattr(executors, "START_S", 60.0)
+    made = Memory()
+    calls = [(_pid, (i,)) for i in range(4)]
+    assert drain(list("abcd"), calls, made, "", workers=2) == 4
+    assert {result["pid"] for result in made.done.values()} == {os.getpid()}
+
+
+def _pid(_: int) -> dict[str, int]:
+    return {"pid": os.getpid()}
+
+
+def test_results_are_read_from_their_file(tmp_path):
+    with (store := Store(tmp_path / "s", {"name": "s"})).held():
+        for i in range(3):
+            store.add(str(i), {"status": "ok", "value": i / 3, "error": "é\u2028"})
+        assert dict(store.done) == {str(i): {"status": "ok", "value": i / 3, "error": "é\u2028"} for i in range(3)}
+    with (again := Store(tmp_path / "s", {"name": "s"})).held():
+        assert dict(again.done) == dict(store.done)
+        (tmp_path / "s" / "points.jsonl").write_text("{}\n" * 9)
+        with pytest.raises(InputError, match="was changed while it was in use"):
+            again.done["1"]

@@ -10,6 +10,7 @@ import pytest
 from archsim import load, run
 from archsim.cli import run_cli
 from archsim.config import InputError
+from archsim.sweep import executors
 from archsim.sweep import ranges as ranges_of
 from archsim.sweep import uncertainty as module
 from archsim.sweep.uncertainty import METRICS, uncertainty
@@ -70,7 +71,8 @@ def test_same_bytes_by_seed_and_after_a_resume(tmp_path):
 
 
 @pytest.mark.slow
-def test_same_bytes_for_any_worker_count(tmp_path):
+def test_same_bytes_for_any_worker_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "_until_awake", lambda *_: None)
     for name, workers in (("one", 1), ("two", 2)):
         uncertainty(RUN, samples=8, output=tmp_path / name, workers=workers)
     one, two = (sorted((tmp_path / name / "points.jsonl").read_bytes().splitlines()) for name in ("one", "two"))
