@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 
 import pytest
+from archsim.runfolder import read_run
 
 from archsim.cli import run_cli
 from archsim.config import InputError
 from archsim.recorder import session
-from archsim.runfolder import read_run
 
 RUN = ["run", "--system", "oneplus_12", "--schedule", "flash_ar", "--target", "smollm2-135m", "--tokens", "2"]
 RUN += ["--stream", "recorded:exit_layers:25", "--set", "job.prompt_tokens=4", "-o", "out"]

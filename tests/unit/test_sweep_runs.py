@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -256,23 +255,6 @@ def test_workers_use_one_thread_each(monkeypatch):
         assert at_once == 2
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "NUMBA_NUM_THREADS" not in os.environ
-
-
-def test_workers_end_with_a_parent_that_is_killed():
-    code = (
-        "import os, time\nfrom archsim.sweep.executors import executor\n"
-        "if __name__ == '__main__':\n    with executor(2, None) as (pool, _):\n"
-        "        print(pool.submit(os.getpid).result(), flush=True)\n        time.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    worker = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    until = time.monotonic() + 20
-    while Path(f"/proc/{worker}").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists()
 
 
 def test_less_work_than_the_start_of_a_worker_is_done_here(monkeypatch):
