@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 
 import pytest
-from archsim.runfolder import read_run
 
 from archsim.cli import run_cli
 from archsim.config import InputError
 from archsim.recorder import session
+from archsim.trace.runfolder import read_run
 
 RUN = ["run", "--system", "oneplus_12", "--schedule", "flash_ar", "--target", "smollm2-135m", "--tokens", "2"]
 RUN += ["--stream", "recorded:exit_layers:25", "--set", "job.prompt_tokens=4", "-o", "out"]
@@ -83,7 +83,7 @@ elif moment == "a block is emitted":
     from archsim.engine.sim import Sim
     patch(Sim, "emit")
 elif moment == "a table is written":
-    from archsim.runfolder import TraceWriter
+    from archsim.trace.runfolder import TraceWriter
     patch(TraceWriter, "_flush")
 elif moment == "a result is kept":
     from archsim.sweep.store import Store
