@@ -159,10 +159,14 @@ def _with_roles(job: Checked, schedule_class: type, schedule: str, section: Sect
     Raises
     ------
     InputError
-        When the schedule needs another role that the job does not fill.
+        When the schedule needs another role that the job does not fill, or has no predictor and is given one.
     """
     data, sources, rows = dict(job.data), dict(job.sources), list(job.rows)
-    for role in getattr(schedule_class, "roles", ("target",)):
+    roles = getattr(schedule_class, "roles", ("target",))
+    if data.get("predictor") is not None and "predictor" not in roles:
+        where = section.place(("predictor",))
+        raise where.error(f"schedule {quote(schedule)} has no role 'predictor'; leave it out", "job.predictor")
+    for role in roles:
         if data.get(role) is not None:
             continue
         if role != "draft":

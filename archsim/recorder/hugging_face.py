@@ -63,10 +63,6 @@ class HuggingFace:
         made = self._tokenizer.apply_chat_template(message, add_generation_prompt=True, tokenize=False)
         return list(self._tokenizer(made, add_special_tokens=False)["input_ids"])
 
-    def same_vocabulary(self, other: HuggingFace) -> bool:
-        """Whether two models mean the same by a token."""
-        return self._tokenizer.get_vocab() == other._tokenizer.get_vocab()
-
     def reset(self) -> None:
         """Empty the cache."""
         from transformers import DynamicCache

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from archsim.trace import Trace, positions
+from archsim.trace import EMIT, Trace, positions
 from archsim.units import InputError
-
-_EMIT = 0  # kind of a script's action (archsim.engine.record)
 
 
 def dependencies(trace: Trace) -> tuple[np.ndarray, np.ndarray] | None:
@@ -20,7 +18,7 @@ def dependencies(trace: Trace) -> tuple[np.ndarray, np.ndarray] | None:
     InputError
         When the script is damaged.
     """
-    if any(name not in trace.tables for name in ("script", "script_rows", "script_edges", "script_after")):
+    if any(name not in trace.tables for name in ("script", "script_rows")):
         return None
     try:
         return _pairs(trace)
@@ -28,26 +26,42 @@ def dependencies(trace: Trace) -> tuple[np.ndarray, np.ndarray] | None:
         raise InputError(f"the script of this trace cannot be read ({error}); run it again") from None
 
 
-def _pairs(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    script, lines, edges = (trace.tables[name] for name in ("script", "script_rows", "script_edges"))
-    emit = np.flatnonzero(script["kind"] == _EMIT)
-    template = script["a"][emit]
-    sizes = np.bincount(lines["template"])
+def block_edges(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of rows and of their successors in the same block, one pair for each edge of every emitted block.
+
+    Raises
+    ------
+    KeyError, IndexError, ValueError
+        When the trace holds no script, or a damaged one.
+    """
+    edges = trace.tables.get("script_edges")
+    if edges is None or not len(edges.get("template", ())):  # an empty table is not always written
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    script = trace.tables["script"]
+    template = script["a"][script["kind"] == EMIT]
+    sizes = np.bincount(trace.tables["script_rows"]["template"])
     first = np.cumsum(sizes[template]) - sizes[template]  # id of each block's first row
     counts = np.bincount(edges["template"], minlength=len(sizes))
     offset = np.cumsum(counts) - counts
     # edges of every emitted block: those of its template, moved to its rows
     number = counts[template]
-    block = np.repeat(np.arange(len(template)), number)
-    at = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number, number) + offset[template[block]]
-    order = np.argsort(edges["template"], kind="stable")
-    before = edges["row"][order][at] + first[block]
-    after = edges["succ"][order][at] + first[block]
-    many = script["e"][emit]
-    waited = trace.tables["script_after"]["block"]
-    waiting = np.repeat(np.arange(len(template)), many)[: len(waited)]
-    last = first + sizes[template] - 1
-    more_before, more_after = _roots(trace, waited, waiting, last, first, sizes[template], after)
+    inside = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
+    edge = np.argsort(edges["template"], kind="stable")[np.repeat(offset[template], number) + inside]
+    base = np.repeat(first, number)
+    return base + edges["row"][edge], base + edges["succ"][edge]
+
+
+def _pairs(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    script = trace.tables["script"]
+    emit = np.flatnonzero(script["kind"] == EMIT)
+    template = script["a"][emit]
+    size = np.bincount(trace.tables["script_rows"]["template"])[template]
+    first = np.cumsum(size) - size  # id of each block's first row
+    before, after = block_edges(trace)
+    waited = trace.tables["script_after"]["block"] if "script_after" in trace.tables else np.empty(0, np.int64)
+    waiting = np.repeat(np.arange(len(template)), script["e"][emit])[: len(waited)]
+    last = first + size - 1
+    more_before, more_after = _roots(waited, waiting, last, first, size, after)
     ids = trace.rows["row"]
     pair = positions(ids, np.append(before, more_before)), positions(ids, np.append(after, more_after))
     known = (pair[0] >= 0) & (pair[1] >= 0)
@@ -55,7 +69,6 @@ def _pairs(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _roots(
-    trace: Trace,
     waited: np.ndarray,
     waiting: np.ndarray,
     last: np.ndarray,

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from archsim.trace import CUT, DONE, Trace, positions
+from archsim.trace import ADD, CUT, DONE, EMIT, Trace, positions
 from archsim.units import PS_PER_S, InputError
-
-_EMIT = 0  # kind of a script action that emits a block; its operand a is the block's template
-_ADD = 6  # kind of a script action that changes a store; its operands are the store and the change
 
 
 def window_stores(trace: Trace) -> dict[str, int]:
@@ -115,7 +112,7 @@ def _changes(trace: Trace, store: int) -> tuple[np.ndarray, np.ndarray]:
             (rows["end_ps"][heir_at[left]], -columns["store_start"][left]),
         ]
     script = trace.tables["script"]
-    added = (script["kind"] == _ADD) & (script["a"] == store)
+    added = (script["kind"] == ADD) & (script["a"] == store)
     found.append((script["time_ps"][added], script["b"][added]))
     return np.concatenate([times for times, _ in found]), np.concatenate([deltas for _, deltas in found])
 
@@ -126,7 +123,7 @@ _STORE = ("store", "store_start", "store_end")
 def template_rows(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """For each row its line in ``script_rows``, and the id of its block's first row."""
     script, lines = trace.tables["script"], trace.tables["script_rows"]
-    template = script["a"][script["kind"] == _EMIT]  # blocks are numbered in order of emission
+    template = script["a"][script["kind"] == EMIT]  # blocks are numbered in order of emission
     sizes = np.bincount(lines["template"])
     offset = np.cumsum(sizes) - sizes
     first = np.cumsum(sizes[template]) - sizes[template]

@@ -56,7 +56,8 @@ def replay(folder: str | Path, *, progress: Any = None) -> Replay:
         again = finished(sim, store, dict(recorded.manifest), priced, script=not long)
     finally:
         store.abort()
-    again = Trace({**recorded.tables, **again.tables}, recorded.manifest)
+    logs = {name: recorded.tables[name] for name in ("pool_log", "levels_log")}  # not kept of the second execution
+    again = Trace({**recorded.tables, **again.tables, **logs}, recorded.manifest)
     differing = first_difference(recorded, again)
     return Replay(
         {

@@ -78,7 +78,8 @@ def script_of(trace: Trace, where: str) -> Script:
         labels, kinds = trace.manifest["labels"], trace.manifest["note_kinds"]
         if any(isinstance(table, StoredTable) for table in tables.values()):
             templates = StoredTemplates(tables["script_rows"], tables["script_edges"])
-            return Script(dict(tables["script"]), tables["script_after"]["block"], templates, labels, kinds)
+            after = tables.get("script_after", {}).get("block", np.empty(0, dtype=np.int64))  # empty: not written
+            return Script(dict(tables["script"]), after, templates, labels, kinds)
         return Script.from_tables(tables, trace.manifest["labels"], trace.manifest["note_kinds"])
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(f"{where}: its script cannot be read ({error}); run it again") from None

@@ -41,9 +41,11 @@ from typing import Any
 import numpy as np
 
 from archsim.trace.columns import (
+    ADD,
     CUT,
     DIGESTED,
     DONE,
+    EMIT,
     FORMAT,
     KIND,
     NEVER,
@@ -67,9 +69,11 @@ from archsim.units import InputError
 MOST_COMMITTED = 1_000_000
 
 __all__ = [
+    "ADD",
     "CUT",
     "DIGESTED",
     "DONE",
+    "EMIT",
     "FORMAT",
     "KIND",
     "NEVER",

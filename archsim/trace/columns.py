@@ -45,6 +45,9 @@ DIGESTED = ("rows", "blocks", "notes")
 #: The recorded script; its columns are the engine's.
 SCRIPT = ("script", "script_after", "script_rows", "script_edges")
 TABLES = (*SCHEMA, *SCRIPT)
+#: Kinds of script actions that reports read: a block is emitted (operand a: its template; e: how many blocks it waits
+#: for), a store changes (operands a and b: the store and the change).
+EMIT, ADD = 0, 6
 
 Columns = Mapping[str, np.ndarray]
 

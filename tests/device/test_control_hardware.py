@@ -51,8 +51,6 @@ def test_queues_are_stores_and_predictors_start_fresh():
     assert {store.name: store.capacity for store in CONTROL.stores()} == {
         "control.unverified": 64, "control.feedback": 32, "control.preverify": 16,
     }  # fmt: skip
-    queue = CONTROL.new_queue("unverified")
-    assert (queue.depth, queue.alarm) == (64, 56)
     assert CONTROL.new_edc().pht == [2] * 512
     assert CONTROL.new_edc() is not CONTROL.new_edc()
     assert CONTROL.new_tvc().window == 4

@@ -46,7 +46,7 @@ def trace_of(sim):
 
 
 def holds(trace):
-    return check_trace(trace, {"tokens": 0, "energy_j": 0.0})
+    return check_trace(trace, {"tokens": 0, "energy_j": 0.0, "background": {}})
 
 
 @PROPERTY

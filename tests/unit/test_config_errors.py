@@ -596,6 +596,12 @@ def test_a_schedule_that_needs_a_role_the_job_lacks(tree):
     assert str(caught.value) == "runs/chat.yaml:7: job: schedule 'judged' needs a model in the role 'predictor'"
 
 
+def test_a_predictor_for_a_schedule_that_has_none(tree):
+    with pytest.raises(InputError) as caught:
+        load_config("run", "chat", ["job.predictor=chat-model"])
+    assert str(caught.value) == "--set job.predictor: schedule 'chain' has no role 'predictor'; leave it out"
+
+
 def test_given_run_must_be_plain_data(tree):
     with pytest.raises(InputError) as caught:
         load_config("run", {"system": "phone", "schedule": {"name": "chain"}, "job": {"target": tree}})

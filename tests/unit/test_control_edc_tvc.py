@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from archsim.devices.control.edc import Edc
 from archsim.devices.control.oracle import PlainEdc, PlainTvc
-from archsim.devices.control.queues import TaskQueue
 from archsim.devices.control.tvc import Table, Tvc
 
 PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
@@ -201,30 +200,3 @@ def test_tvc_equals_its_plain_model(measures, window, asked):
         plain.record(table, time_ps, size)
         assert getattr(tvc, table).predict(13) == plain.predict(table, 13)
     assert tvc.length(*asked) == plain.length(*asked)
-
-
-@PROPERTY
-@given(
-    depth=st.integers(1, 8),
-    steps=st.lists(st.one_of(st.integers(0, 99), st.sampled_from(["pop", "take", "drop"])), max_size=60),
-)
-def test_queues_are_bounded_and_in_order(depth, steps):
-    queue, plain = TaskQueue(depth, alarm=depth - 1), []
-    for what in steps:
-        if what == "pop":
-            if plain:
-                assert queue.pop() == plain.pop(0)
-            else:
-                with pytest.raises(IndexError):
-                    queue.pop()
-        elif what == "take":
-            assert queue.take() == plain
-            plain = []
-        elif what == "drop":
-            assert queue.drop() == len(plain)
-            plain = []
-        else:
-            assert queue.push(what) == (len(plain) < depth)
-            plain = [*plain, what][:depth]
-        assert len(queue) == len(plain) <= depth
-        assert queue.alarmed == (len(plain) >= max(depth - 1, 1) if depth > 1 else len(plain) >= 1)

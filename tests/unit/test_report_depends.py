@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from archsim.engine import record
 from archsim.report.counters import counters
 from archsim.report.depends import across, dependencies, ready_ps
 from archsim.report.window import occupancy
 from archsim.session import load, run
-from archsim.trace import Trace
+from archsim.trace import ADD, EMIT, Trace
 
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:25", "tokens": 4, "prompt_tokens": 4}
 
@@ -79,3 +80,14 @@ def test_a_trace_without_a_script_tells_nothing(trace):
     bare = Trace({name: table for name, table in trace.tables.items() if not name.startswith("script")}, trace.manifest)
     assert (dependencies(bare), across(bare), ready_ps(bare)) == (None, None, None)
     assert {curve.kind for curve in counters(bare)} <= {"power", "pool", "store"}
+
+
+def test_reports_read_the_kinds_of_script_actions_that_the_engine_writes():
+    assert (EMIT, ADD) == (record.EMIT, record.ADD)
+
+
+def test_a_script_without_edges_or_waits_is_read(trace):
+    """Tables that stayed empty need not be there."""
+    fewer = {name: table for name, table in trace.tables.items() if name not in ("script_after", "script_edges")}
+    before, after = dependencies(Trace(fewer, trace.manifest))
+    assert len(before) == len(after) == 0

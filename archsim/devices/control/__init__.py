@@ -1,8 +1,8 @@
 """Control hardware of asynchronous drafting: cycles, bits, energy and area of two predictors and three queues.
 
 Modelled: a unit that takes a few cycles a decision or update and touches table bits; the queues as stores of slots; the
-behaviour of the predictors as plain state machines (:mod:`.edc`, :mod:`.tvc`) and of the queues (:mod:`.queues`), which
-a schedule takes from here (:meth:`Control.new_edc`, ...), asks, and pays for with a CONTROL row (:meth:`Control.cost`).
+behaviour of the predictors as plain state machines (:mod:`.edc`, :mod:`.tvc`), which a schedule takes from here
+(:meth:`Control.new_edc`, ...), asks, and pays for with a CONTROL row (:meth:`Control.cost`).
 CONTROL operators are n cycles that touch k table bits. Not modelled: polling, and the wires to CPU, NPU and PIM.
 
 Area is bits times an SRAM cell with its periphery plus gates; no synthesis report of the published 0.05, 0.03 and
@@ -20,7 +20,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archsim.device import Binding, Cost, Device, OpKind, Ops, Rows, Store, Unit, make_ops
 from archsim.devices.control.edc import Edc
-from archsim.devices.control.queues import TaskQueue
 from archsim.devices.control.tvc import Tvc
 from archsim.lowering import (
     PLAN_COLUMNS,
@@ -123,11 +122,6 @@ class Control(Device):
     def new_tvc(self) -> Tvc:
         """Return a pre-verification control with empty tables (preset them)."""
         return Tvc(self.spec.window, self.spec.most)
-
-    def new_queue(self, queue: str) -> TaskQueue:
-        """Return an empty queue: ``unverified``, ``feedback`` or ``preverify``; its alarm is at seven eighths."""
-        depth = self.spec.depth(queue)
-        return TaskQueue(depth, -(-7 * depth // 8))
 
     def cost(self, action: str, times: int = 1) -> Ops:
         """CONTROL operator of an action, to be lowered and emitted.

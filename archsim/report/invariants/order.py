@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from archsim.report.invariants.view import EMIT, View, fail, first
-from archsim.trace import CUT, DONE
+from archsim.report.depends import block_edges
+from archsim.report.invariants.view import View, fail, first
+from archsim.trace import CUT, DONE, EMIT
 
 
 def check_order(view: View) -> int:
@@ -25,31 +26,12 @@ def check_order(view: View) -> int:
         fail(
             "order", f"row {i} is not of the block that emitted it, or there are more or fewer rows than emitted", more
         )
-    checked = _check(view, *_edges(view))
+    checked = _check(view, *block_edges(view.trace))
     joins, blocks = _waits(view)
     heads = np.cumsum(sizes) - sizes
     count = sizes[blocks]
     inside = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     return checked + _check(view, np.repeat(joins, count), np.repeat(heads[blocks], count) + inside)
-
-
-def _edges(view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and their successors within blocks."""
-    tables = view.trace.tables
-    if "script_edges" not in tables or not len(tables["script_edges"].get("template", ())):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    edges = tables["script_edges"]
-    template = tables["script"]["a"][tables["script"]["kind"] == EMIT]
-    sizes = np.bincount(tables["script_rows"]["template"])
-    heads = np.cumsum(sizes[template]) - sizes[template]  # id of each emitted block's first row
-    order = np.argsort(edges["template"], kind="stable")
-    count = np.bincount(edges["template"], minlength=len(sizes))
-    offset = np.cumsum(count) - count
-    many = count[template]
-    inside = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
-    edge = order[np.repeat(offset[template], many) + inside]
-    base = np.repeat(heads, many)
-    return base + edges["row"][edge], base + edges["succ"][edge]
 
 
 def _waits(view: View) -> tuple[np.ndarray, np.ndarray]:

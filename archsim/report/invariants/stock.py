@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from archsim.report.invariants.view import ADD, View, fail
-from archsim.trace import CUT, DONE, positions
+from archsim.report.invariants.view import View, fail
+from archsim.trace import ADD, CUT, DONE, positions
 
 
 def check_stores(view: View) -> int:

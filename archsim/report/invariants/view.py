@@ -12,9 +12,6 @@ from archsim.report.window import template_rows
 from archsim.trace import Columns, Trace
 from archsim.units import InputError
 
-EMIT = 0  # kind of a script action that emits a block
-ADD = 6  # kind of a script action that changes a store: its operands are the store and the change
-
 
 class InvariantError(Exception):
     """An invariant does not hold; the message names it and the first rows that violate it."""

@@ -172,7 +172,10 @@ def _write(file: str | os.PathLike[str], text: str) -> Path:
 
 def _filled(title: str, body: str, data: str, scripts: Sequence[str]) -> str:
     here = files("archsim.report.page")
-    read = lambda name: here.joinpath(name).read_text(encoding="utf-8")  # noqa: E731
+
+    def read(name: str) -> str:
+        return here.joinpath(name).read_text(encoding="utf-8")
+
     values = {
         "title": escape(title),
         "css": read("page.css"),

@@ -93,8 +93,8 @@ def table(rows: Sequence[Mapping[str, Any]], title: str = "", anchor: str = "") 
         )
         text = escape(words) + (f' <span class="unit">{escape(unit)}</span>' if unit else "")
         head.append(f'<th scope="col"{" class=num" if numeric else ""}><button type="button">{text}</button></th>')
-    cells = lambda row: "".join(cell(row.get(name), numbers[name]) for name in names)  # noqa: E731
-    body = "".join(f"<tr>{cells(row)}</tr>" for row in rows[:MOST_ROWS])
+    lines = ("".join(cell(row.get(name), numbers[name]) for name in names) for row in rows[:MOST_ROWS])
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     more = ""
     if len(rows) > MOST_ROWS:
         more = (
@@ -139,13 +139,8 @@ def tidy_svg(text: str, prefix: str, title: str) -> str:
     return _SVG_URL.sub(lambda found: f"url(#{prefix}-{found[1]})", text)
 
 
-def script_json(value: Any) -> str:
-    """JSON that can stand in a script element; what is no finite number becomes null."""
-    text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def _finite(value: Any) -> Any:
+    """The value as JSON can say it: what is no finite number becomes null."""
     if isinstance(value, dict):
         return {str(key): _finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -43,7 +43,10 @@ def time_line(trace: Trace, most: int = MOST_SLICES) -> tuple[dict[str, Any], di
     first = np.append(True, rows.unit[heads][1:] != rows.unit[heads][:-1]) if len(heads) else np.empty(0, bool)
     before = np.where(first, 0, np.append(0, end[:-1])) if len(heads) else start
     moved, pj, partly = _amounts(trace, rows)
-    summed = lambda values: np.add.reduceat(values, heads).astype(np.float32) if len(heads) else np.empty(0, np.float32)  # noqa: E731
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, heads).astype(np.float32) if len(heads) else np.empty(0, np.float32)
+
     columns = {
         "gap": start - before,
         "length": end - start,
