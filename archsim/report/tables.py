@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from archsim.config.regular import replaced, what_is
+from archsim.config.regular import read_regular, replaced, what_is
 from archsim.report.ahead import ahead
 from archsim.report.area import area_mm2
 from archsim.report.background import background, background_table
@@ -30,6 +30,8 @@ from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError, quote, suggest
 
 Table = list[dict[str, Any]]
+MOST_BYTES = 1 << 28  # of a file that is read as a table
+MOST_CELLS = 50_000_000
 _INT = re.compile(r"[-+]?[0-9]{1,40}")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?inf|nan")
 
@@ -228,22 +230,33 @@ def read_table(file: str | os.PathLike[str]) -> Table:
         raise InputError(f"{path}: {problem.replace('file', 'table')}")
     try:
         if path.suffix == ".csv":
-            with path.open(encoding="utf-8-sig", newline="") as text:
-                return _read_csv(path, text)
+            text = read_regular(path, MOST_BYTES, "a table").decode("utf-8-sig")
+            return _read_csv(path, io.StringIO(text, newline=""))
         if path.suffix == ".json":
-            rows = json.loads(path.read_text(encoding="utf-8"))
+            rows = json.loads(read_regular(path, MOST_BYTES, "a table").decode("utf-8"))
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise InputError(f"{path}: not a table; expected a list of objects")
             return rows
         if path.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            return pq.read_table(path).to_pylist()
+            return _read_parquet(path)
     except InputError:
         raise
     except (ValueError, OSError, csv.Error, RecursionError):
         raise InputError(f"{path}: cannot be read as a table; it is damaged or of another kind") from None
     raise InputError(f"{path}: a table is a .csv, .json or .parquet file")
+
+
+def _read_parquet(path: Path) -> Table:
+    """Rows of a Parquet file, once its sizes are known to be those of a table."""
+    import pyarrow.parquet as pq
+
+    if path.stat().st_size > MOST_BYTES:
+        raise InputError(f"{path}: {path.stat().st_size} bytes are more than the limit of {MOST_BYTES} for a table")
+    with pq.ParquetFile(path) as file:
+        cells = file.metadata.num_rows * file.metadata.num_columns
+        if cells > MOST_CELLS:
+            raise InputError(f"{path}: {cells} cells are more than the limit of {MOST_CELLS} for a table")
+        return file.read().to_pylist()
 
 
 def _read_csv(path: Path, text: Iterable[str]) -> Table:
