@@ -5,6 +5,7 @@ base, the files it names and the overrides of ``--set``; everything wrong is an 
 names file, line and dotted path.
 """
 
+from archsim.config.background import stated_background
 from archsim.config.checking import Row, Source
 from archsim.config.files import (
     Part,
@@ -18,6 +19,7 @@ from archsim.config.files import (
 from archsim.config.finding import check_name, find, is_path, names, packed_folder, search_path, user_folders
 from archsim.config.job import JobSpec
 from archsim.config.resolve import Resolved, digest
+from archsim.config.restating import first_difference, stated, with_unit
 from archsim.config.runs import check_file, describe, load_config, resolve_schedule, sweep_run
 from archsim.config.setting import Override
 from archsim.config.sweeps import SweepSpec
@@ -39,6 +41,7 @@ __all__ = [
     "describe",
     "digest",
     "find",
+    "first_difference",
     "is_path",
     "load_config",
     "load_model",
@@ -49,6 +52,9 @@ __all__ = [
     "packed_folder",
     "resolve_schedule",
     "search_path",
+    "stated",
+    "stated_background",
     "sweep_run",
     "user_folders",
+    "with_unit",
 ]

@@ -8,7 +8,7 @@ it away, ``--set background.<stream>.<field>=VALUE`` changes it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from archsim.config.checking import Checked, Row, check_model
 from archsim.config.files import Part, RunFile, named_part
 from archsim.config.layers import Section, subsection
 from archsim.config.resolve import registered
+from archsim.config.restating import stated
 from archsim.config.setting import Setting, apply
 from archsim.units import quote, suggest
 
@@ -104,6 +105,24 @@ def _stream(section: Section, name: str, near: Path | None, settings: list[Setti
     data = {"part": "" if part is None else part.name, "device": device, "spec": checked.data}
     first = Row(path, data["part"] or kind, "", "", None)
     return Checked(data, checked.sources, (first, *checked.rows))
+
+
+def stated_background(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Resolved streams as a run file says them: the name of their part, or their kind and all of their fields.
+
+    What was changed of a part is not said; it is left to overrides, so that the rest keeps its sources and ranges.
+    """
+    kinds = {device: kind for kind, device in import_module("archsim.devices.background").KINDS.items()}
+    registry = import_module("archsim.registry")
+    return {
+        name: {"part": stream["part"]}
+        if stream["part"]
+        else {
+            "kind": kinds[stream["device"]],
+            **stated(registry.get("device", stream["device"]).Spec, stream["spec"]),
+        }
+        for name, stream in streams.items()
+    }
 
 
 def _part(name: Any, where: Any, path: str, near: Path | None, kinds: Collection[str]) -> Part:

@@ -17,6 +17,10 @@ class Tabled:
     def document(self) -> dict[str, Any]:
         """Plain data, as ``--json`` prints it."""
 
+    def to_json(self) -> dict[str, Any]:
+        """The same, by the name that results of runs have for it."""
+        return self.document()
+
     @property
     @abstractmethod
     def title(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +25,10 @@ LIMIT_BYTES = 1 << 26
 LIMIT_ROWS = 100_000
 #: Largest of any size, count or depth in a file.
 MOST = 1 << 40
+
+
+#: How a line begins with which a JSON document, or a line of JSON objects, begins.
+_JSON = re.compile(r"\s*(\{\s*(\"|\}|$)|\[\s*(\{|\]|$))")
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,15 @@ class Format:
         Whether a text (its first 64 KiB) looks like one.
     read : callable
         Rows of a text; takes the text, a :class:`Source` for errors, and the hints.
+    instead : callable
+        What to say of a text that no format recognises and that the same program wrote in another way; or empty.
     """
 
     name: str
     what: str
     recognise: Callable[[str], bool]
     read: Callable[[str, Source, Hints], Iterator[Measurement]]
+    instead: Callable[[str], str] = lambda _: ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,12 @@ class Source:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
             self.fail(place, f"{field} is {quote(value)}; expected a whole number from {least} to {MOST}")
         return value
+
+    def document(self, text: str) -> str:
+        """Text from the line on with which its JSON begins; the lines of a log before it are left empty."""
+        lines = text.split("\n")
+        first = next((number for number, line in enumerate(lines) if _JSON.match(line)), 0)
+        return "\n" * first + "\n".join(lines[first:])
 
     def json(self, text: str, place: str = "") -> Any:
         """Plain data of a JSON text; not-a-number and infinity are refused."""
@@ -143,7 +157,9 @@ def read_measurements(file: str | Path, *, style: str = "", target: str = "") ->
     head = text[: 1 << 16]
     chosen = known[style] if style else next((entry for entry in known.values() if entry.recognise(head)), None)
     if chosen is None:
-        raise InputError(f"{path}: is none of {', '.join(known)}; name its format with --format")
+        said = next((entry.instead(head) for entry in known.values() if entry.instead(head)), "")
+        said = said or f"is none of {', '.join(known)}; name its format with --format"
+        raise InputError(f"{path}: {said}")
     source, rows = Source(path), []
     for row in chosen.read(text, source, Hints(target)):
         rows.append(row)

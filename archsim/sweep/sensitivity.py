@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from archsim.config import Override, Resolved
+from archsim.config import JobSpec, Override, Resolved, first_difference, stated, stated_background, with_unit
 from archsim.engine.errors import SimError
 from archsim.session import load, run
 from archsim.trace import Trace
@@ -93,36 +93,47 @@ def rebuilt(trace: Trace) -> tuple[dict[str, Any], list[Override]]:
     Raises
     ------
     InputError
-        When the machine's, model's or schedule's files have changed since, so that the run cannot be had again.
+        When the machine's, model's, schedule's or streams' files have changed since, so that the run cannot be had
+        again; the first value that differs is named.
     """
-    stored = trace.manifest["config"]
-    job = {key: value for key, value in stored["job"].items() if value is not None}
-    source = {"name": stored["name"], "system": stored["system"]["name"], "schedule": stored["schedule"], "job": job}
+    kept = trace.manifest["config"]
+    source = {
+        "name": kept["name"],
+        "system": kept["system"]["name"],
+        "schedule": {key: value for key, value in kept["schedule"].items() if value is not None},
+        "job": stated(JobSpec, {key: value for key, value in kept["job"].items() if value is not None}),
+        "background": stated_background(kept.get("background", {})),
+    }
     swaps = [
         Override(f"system.{name}", device["part"], name)
-        for name, device in stored["system"]["devices"].items()
+        for name, device in kept["system"]["devices"].items()
         if load(source).data["system"]["devices"].get(name, {}).get("part") != device["part"]
     ]
-    fresh = load(source, sets=swaps)
-    sets = [*swaps, *_differences(fresh, stored)]
-    if load(source, sets=sets).digest != trace.manifest["config_digest"]:
-        raise InputError("the run's machine or models have changed since it was made; run it again to explain it")
+    sets = [*swaps, *_differences(load(source, sets=swaps), kept)]
+    found = load(source, sets=sets)
+    if found.digest != trace.manifest["config_digest"]:
+        where = first_difference(found.data, kept) or "the configuration"
+        raise InputError(
+            f"the run's files have changed since it was made ({where} differs); run it again to explain it"
+        )
     return source, sets
 
 
-def _differences(fresh: Resolved, stored: Mapping[str, Any]) -> Iterator[Override]:
-    """Overrides for every value of the machine and the models in which a stored run differs from a fresh one."""
+def _differences(fresh: Resolved, kept: Mapping[str, Any]) -> Iterator[Override]:
+    """Overrides for every value of machine, models and streams in which a stored run differs from a fresh one."""
+    holders = {
+        "system": kept["system"]["devices"],
+        "model": kept["model"],
+        "background": kept.get("background", {}),
+    }
     for row in fresh.rows:
         root, _, rest = row.path.partition(".")
-        if root not in ("system", "model"):
-            continue
         name, _, field = rest.partition(".")
-        holder = (stored["system"]["devices"] if root == "system" else stored["model"]).get(name, {}).get("spec", {})
-        value: Any = holder
+        value: Any = holders.get(root, {}).get(name, {}).get("spec", {})
         for key in field.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
         if value is not None and value != row.value:
-            yield Override(row.path, f"{value} {row.unit}" if row.unit else value, row.path)
+            yield Override(row.path, with_unit(value, row.unit), row.path)
 
 
 def _parameters(resolved: Resolved) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -117,3 +118,49 @@ def test_tornado_needs_something_to_draw():
         tornado_figure([])
     with pytest.raises(InputError, match="nothing to draw"):
         tornado_figure([{"path": "a", "latency": 0.0, "energy": None, "area": 0.0}])
+
+
+SYNC = {
+    "kind": "flash",
+    "read_bytes_per_s": "100 MB/s",
+    "request_bytes": "128 KiB",
+    "period_ps": "50 ms",
+    "stop_ps": "2 s",
+}
+ALONE = {"system": "oneplus_12", "schedule": {"name": "flash_ar"}, "job": JOB, "background": {"sync": SYNC}}
+FIXED = ("job.arrivals=fixed", "job.arrival_period_ps=2 s", "job.prompts=2")
+REBUILT = {
+    "streams and a rate": (
+        "camera_background",
+        ("job.prompts=2", "job.arrivals=poisson", "job.arrival_rate_hz=0.1 Hz", "background.camera=none"),
+    ),
+    "a stream changed": ("chat_turns", ("background.display.read_bytes_per_s=3 GB/s",)),
+    "a stream without part": (ALONE, ()),
+    "model, part, period": (
+        "long_context_32k",
+        (*FIXED, "model.target.layers=2", "system.flash=ufs_3_1", "system.flash.queue_depth=16"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REBUILT)
+def test_any_run_is_rebuilt_from_its_manifest(case):
+    file, sets = REBUILT[case]
+    resolved = load(file, sets=sets)
+    stored = json.loads(json.dumps(resolved.data))
+    source, again = rebuilt(SimpleNamespace(manifest={"config": stored, "config_digest": resolved.digest}))
+    assert load(source, sets=again).digest == resolved.digest
+    ranges = {row.path for row in resolved.rows if row.range is not None and "set on" not in row.source}
+    assert ranges <= {row.path for row in load(source, sets=again).rows if row.range is not None}
+
+
+def test_what_differs_from_a_stored_run_is_named():
+    resolved = load("chat_turns")
+    stored = json.loads(json.dumps(resolved.data))
+    stored["background"]["display"]["spec"]["period_ps"] = "nonsense"
+    with pytest.raises(InputError, match=r"period_ps"):
+        rebuilt(SimpleNamespace(manifest={"config": stored, "config_digest": "other"}))
+    stored = json.loads(json.dumps(resolved.data))
+    stored["model"]["target"]["spec"]["gone"] = 3
+    with pytest.raises(InputError, match=r"model\.target\.spec\.gone differs"):
+        rebuilt(SimpleNamespace(manifest={"config": stored, "config_digest": "other"}))

@@ -190,6 +190,7 @@ def test_fio_takes_kib_where_no_bytes_are_given(tmp_path):
         ([job(direct="0")], "buffered (direct is not 1): the kernel's page cache is not simulated"),
         ([job(), job("b")], "ran beside other jobs of the same group (no stonewall)"),
         ([job(bw=0)], "nothing was read"),
+        ([{**job(), "error": 5}], "fio reports the error '5'"),
         ([job(size="1t", iodepth="64", bs="1t")], "more bytes in flight than a device can hold"),
     ],
 )
@@ -203,7 +204,6 @@ def test_fio_says_why_a_job_is_not_simulated(tmp_path, jobs, problem):
         (job(bs="big"), r"jobs\[0\]\.bs: 'big' is not a size"),
         (job(iodepth="0"), r"jobs\[0\]: iodepth is '0'"),
         (job(bw="x"), r"jobs\[0\]\.read: bw_bytes is 'x'"),
-        ({**job(), "error": 5}, r"jobs\[0\]: fio reports the error '5'"),
     ],
 )
 def test_fio_names_the_field(tmp_path, entry, words):
@@ -366,3 +366,42 @@ def test_names_of_models_and_types():
     assert [type_in(text) for text in ("qwen3 4B Q4_0", "x-Q4_K_M.gguf", "llama F16")] == ["Q4_0", "Q4_K_M", "F16"]
     assert type_in("none") == ""
     assert [dimension_of(unit) for unit in ("ns", "KiB/s", "tok/s")] == ["s", "B/s", "tok/s"]
+
+
+# --- as programs really write
+
+
+def test_a_log_before_the_json_is_no_part_of_it(tmp_path):
+    noise = "[INFO] start\nggml_hex: loading\n  Device 0: HTP {v81}\n"
+    for text in (json.dumps([bench()]), json.dumps([bench()], indent=2), json.dumps(bench())):
+        assert read_measurements(write(tmp_path, noise + text)).rows[0].value == 9.0
+    lines = "\n".join(json.dumps(bench(n_gen=count)) for count in (8, 16))
+    assert [row.place for row in read_measurements(write(tmp_path, noise + lines)).rows] == ["line 4", "line 5"]
+    document = {"fio version": "fio-3.36", "jobs": [job()]}
+    assert read_measurements(write(tmp_path, "sh: odd\nfio: warning\n" + json.dumps(document, indent=2))).rows
+    with pytest.raises(InputError, match="line 5: is not JSON"):
+        read_measurements(write(tmp_path, noise + '[{"avg_ts": 1,\n "n_prompt": }]'))
+
+
+def test_other_outputs_of_llama_bench_are_told_apart(tmp_path):
+    table = (
+        "| model | size | test |                  t/s |\n| --- | ---: | --- | ---: |\n| qwen3 | 2 | pp512 | 71.2 |\n"
+    )
+    with pytest.raises(InputError, match=r"a table of llama-bench for reading, .*; give -o jsonl"):
+        read_measurements(write(tmp_path, table))
+    with pytest.raises(InputError, match="CSV or SQL; give -o jsonl"):
+        read_measurements(write(tmp_path, "build_commit,build_number,cpu_info\n"))
+
+
+def test_a_model_that_ran_in_part_on_the_npu_is_not_simulated_as_a_whole(tmp_path):
+    rows = read_measurements(write(tmp_path, [bench(n_gpu_layers=count) for count in (36, 35, -1)])).rows
+    assert rows[0].case is not None
+    assert rows[1].problem == "35 of 36 layers ran on the NPU, and the others on the CPU"
+    assert rows[2].problem.startswith("n_gpu_layers -1 is none or all of them")
+    alone = read_measurements(write(tmp_path, bench(n_gpu_layers=-1, backends="CPU", devices="none"))).rows
+    assert alone[0].case.device == "cpu"
+
+
+def test_tokens_per_second_as_llama_cpp_writes_them(tmp_path):
+    text = "operator,shape,dtype,value,unit,model\nprefill,128,-,27,t/s,qwen3-4b\n"
+    assert read_measurements(write(tmp_path, text)).rows[0].unit == "tok/s"

@@ -2,7 +2,7 @@
 
 Read are, per entry of ``jobs``, its ``job options`` over the ``global options``: ``rw`` (or ``readwrite``), ``bs`` (or
 ``blocksize``), ``iodepth``, ``numjobs``, ``direct``, ``size`` and ``kb_base``; its ``groupid``; and of ``read``
-``bw_bytes``, or ``bw`` in KiB/s where it is missing. Lines before the document that start with ``fio:`` are skipped.
+``bw_bytes``, or ``bw`` in KiB/s where it is missing. Lines of a log before the document are skipped.
 
 Sizes are fio's: ``4k`` is 4096 bytes, and ``4Ki`` is 4000, unless ``kb_base`` is 1000. Entries of one job that were not
 reported as a group are added up. Each read gives a row for the phone's part (what loads of a run use) and one for the
@@ -33,6 +33,7 @@ class _Group:
     options: Mapping[str, Any]
     groupid: int
     entries: int = 0
+    error: Any = 0
     bytes_per_s: float = 0.0
 
 
@@ -43,9 +44,7 @@ def recognise(text: str) -> bool:
 
 def read(text: str, source: Source, hints: Hints) -> Iterator[Measurement]:
     """Rows of the file."""
-    lines = text.split("\n")
-    skipped = next((i for i, line in enumerate(lines) if not line.startswith("fio:")), 0)
-    document = source.mapping("", source.json("\n" * skipped + "\n".join(lines[skipped:])))
+    document = source.mapping("", source.json(source.document(text)))
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or not jobs:
         source.fail("jobs", "expected a list of at least one job")
@@ -67,12 +66,11 @@ def _collect(
 ) -> None:
     """Add an entry of ``jobs`` to the job that it belongs to."""
     options = {**common, **source.mapping(f"{place}.job options", entry.get("job options", {}))}
-    if entry.get("error"):
-        source.fail(place, f"fio reports the error {quote(entry['error'])}")
     groupid = source.whole(place, "groupid", entry.get("groupid", 0))
     key = (str(entry.get("jobname", place)), groupid)
     group = groups.setdefault(key, _Group(place, options, groupid))
     group.entries += 1
+    group.error = group.error or entry.get("error") or 0
     side = "write" if "write" in _mode(options) else "read"
     result = source.mapping(f"{place}.{side}", entry.get(side, {}))
     if result.get("bw_bytes"):
@@ -99,7 +97,9 @@ def _rows(name: str, group: _Group, beside: bool, source: Source) -> Iterator[Me
     jobs = source.whole(place, "numjobs", options.get("numjobs", 1), least=1)
     span = parse_size(options["size"], base, f"{place}.size", source) if "size" in options else 0
     problem = ""
-    if mode not in _PATTERNS:
+    if group.error:
+        problem = f"fio reports the error {quote(group.error)}"
+    elif mode not in _PATTERNS:
         problem = f"rw={mode}: only reads are simulated"
     elif not group.bytes_per_s:
         problem = "nothing was read"

@@ -1,7 +1,7 @@
 """A plain table: CSV with the columns ``operator,shape,dtype,value,unit``.
 
 Further columns, where wanted: ``device``, ``kernel``, ``model``, ``group``, ``tolerance``, ``hold_out``. Lines that
-start with ``#`` are comments. Units are us, ms, tok/s, MB/s, GB/s, or others of these dimensions.
+start with ``#`` are comments. Units are us, ms, tok/s (or t/s), MB/s, GB/s, or others of these dimensions.
 
 ==============  ================================  =============================================================
 operator        shape                             what
@@ -40,6 +40,8 @@ SIZES = {"matmul": 3, "attention": 5, "norm": 2, "rope": 2, "softmax": 2, "swigl
 OPERATORS = (*SIZES, "matrices", "layers", "prefill", "decode", "seq_read", "rand_read")
 CORES = ("", "prime", "performance", "efficiency")
 DEPTH = 32
+#: Other spellings of units.
+_UNITS = {"t/s": "tok/s", "tokens/s": "tok/s"}
 _WORDS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False, "": None}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -82,6 +84,7 @@ def _row(cells: Mapping[str, str], place: str, source: Source, hints: Hints) -> 
     operator = cells["operator"]
     if operator not in OPERATORS:
         source.fail(place, f"no operator {quote(operator)}; {suggest(operator, OPERATORS)}")
+    cells = {**cells, "unit": _UNITS.get(cells["unit"], cells["unit"])}
     try:
         dimension = dimension_of(cells["unit"])
         parse(f"{cells['value']} {cells['unit']}", dimension)
