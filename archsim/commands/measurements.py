@@ -112,6 +112,9 @@ def calibrate(
     keys = ("path", "unit", "start", "value", "interval_low", "interval_high", "low", "high", "status")
     rows = [{**{key: row[key] for key in keys}, "with": ", ".join(row["partners"])} for row in document["parameters"]]
     terminal.show_rows(rows, title=f"{file} ({found.format}) on {found.system}: fitted, with the interval in tolerance")
+    for one in found.parameters:
+        if one.caution:
+            terminal.show_rows([{"note": one.caution}])
     keys = ("place", "label", "held_out", "measured", "unit", "start_ratio", "fitted_ratio")
     terminal.show_rows([{key: row[key] for key in keys} for row in document["rows"]], title="Simulated over measured")
     named = (("given", document["given"]), ("held out", document["held_out"]))

@@ -21,11 +21,12 @@ from archsim.config.job import JobSpec
 from archsim.config.resolve import Resolved, digest
 from archsim.config.restating import first_difference, stated, with_unit
 from archsim.config.runs import check_file, describe, load_config, resolve_schedule, sweep_run
-from archsim.config.setting import Override
+from archsim.config.setting import SET_SOURCE, Override
 from archsim.config.sweeps import SweepSpec
 from archsim.units import InputError
 
 __all__ = [
+    "SET_SOURCE",
     "InputError",
     "JobSpec",
     "Override",

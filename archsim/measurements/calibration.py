@@ -27,8 +27,8 @@ from archsim.units import InputError
 class FittedParameter:
     """One parameter: value at the start and fitted, its range, and the interval that keeps every row in tolerance.
 
-    `status`, `partners` and `response` are those of :class:`archsim.measurements.profile.Interval`, `rows` the places
-    of the rows that respond. One that is not identifiable keeps its start.
+    `status`, `partners`, `response` and `beyond` are those of :class:`archsim.measurements.profile.Interval`, `rows`
+    the places of the rows that respond. One that is not identifiable keeps its start.
     """
 
     path: str
@@ -43,6 +43,17 @@ class FittedParameter:
     partners: tuple[str, ...]
     response: float
     rows: tuple[str, ...]
+    beyond: str = ""
+
+    @property
+    def caution(self) -> str:
+        """What to do where the range ends before the rows are met; or empty."""
+        if not self.beyond:
+            return ""
+        return (
+            f"{self.path} stands at the {self.beyond} end of its range and the rows ask to go beyond: "
+            f"something else differs, or give --range {self.path}=LOW..HIGH"
+        )
 
 
 @dataclass(frozen=True)
@@ -202,7 +213,16 @@ def calibrate(
     written = ""
     if target_file is not None:
         fitted = [
-            Fitted(chosen[i], one.value, one.interval_low, one.interval_high, one.status, one.partners, one.rows)
+            Fitted(
+                chosen[i],
+                one.value,
+                one.interval_low,
+                one.interval_high,
+                one.status,
+                one.partners,
+                one.rows,
+                one.beyond,
+            )
             for i, one in enumerate(found)
         ]
         written = str(write_overlay(target_file, system, sets, fitted, measured.file.name))
@@ -268,7 +288,7 @@ def _fitted(problem: Problem, index: int, place: float, interval: Interval) -> F
     ends = shown(parameter, interval, value)
     own = (parameter.path, parameter.unit, parameter.start, value, parameter.low, parameter.high)
     rows = tuple(problem.rows[i].place for i in interval.rows)
-    return FittedParameter(*own, *ends, interval.status, interval.partners, interval.response, rows)
+    return FittedParameter(*own, *ends, interval.status, interval.partners, interval.response, rows, interval.beyond)
 
 
 def _rows(

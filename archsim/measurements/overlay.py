@@ -33,6 +33,7 @@ class Fitted:
     status: str
     partners: tuple[str, ...]
     rows: tuple[str, ...]
+    beyond: str = ""
 
 
 def check_overlay(output: str | Path, system: str, *, force: bool) -> Path:
@@ -144,6 +145,7 @@ def _part_name(setting: Setting) -> str:
 def _value(one: Fitted, origin: str) -> dict[str, Any]:
     parameter = one.parameter
     words = f"; {one.status}: {', '.join(one.partners)} can make up for it" if one.partners else ""
+    words += f"; at the {one.beyond} end of its range, the rows ask to go beyond" if one.beyond else ""
     ends = [parameter.text(parameter.rounded(end)) for end in (one.low, one.high)]
     source = f"fitted: {origin}, rows {places(one.rows)}{words}"
     return {"value": parameter.text(one.value), "source": source, "range": ends}

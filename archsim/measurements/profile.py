@@ -25,6 +25,10 @@ _WIDER = 2.0
 #: How far, in lengths of its range, another parameter moves to be named as one that makes up.
 _MOVED = 0.05
 _EDGE = 1e-3
+#: Way from an end of a range at which rows must be worse, and by which share of the sum of squares.
+_INSIDE, _WORSE = 0.02, 1e-4
+#: Mean distance of rows (a logarithm) from which a fit has not met them.
+_MISSED = 2e-3
 #: Change of a row over a whole range from which it is among those that a value was fitted to.
 _RESPONDS = 1e-3
 #: Most combinations of other counts that a profile tries.
@@ -48,6 +52,8 @@ class Interval:
         Largest change of a row over the whole range, the others held, in tolerances.
     rows : tuple of int
         Rows that respond by more than a thousandth over the whole range.
+    beyond : str
+        ``low`` or ``high`` where the best fit stands at that end of the range and the rows ask to go beyond; or empty.
     """
 
     low: float
@@ -56,6 +62,7 @@ class Interval:
     partners: tuple[str, ...]
     response: float
     rows: tuple[int, ...]
+    beyond: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,18 @@ class Profiler:
         rows = tuple(np.flatnonzero(change * self.tolerances > _RESPONDS).tolist())
         status, partners = self._status(index, held, ends)
         low, high = (parameter.value(end.place) for end in ends)
-        return Interval(low, high, status, partners, float(change.max()), rows)
+        beyond = "" if status == "not identifiable" else self._beyond(index)
+        return Interval(low, high, status, partners, float(change.max()), rows, beyond)
+
+    def _beyond(self, index: int) -> str:
+        """End of the range at which the best fit stands, if the rows are worse inside and not met there."""
+        place = self.best[index]
+        if _EDGE < place < 1 - _EDGE:
+            return ""
+        side = "low" if place <= _EDGE else "high"
+        here, inside = (self.problem.cost(_with(self.best, index, abs(at - (side == "high")))) for at in (0.0, _INSIDE))
+        missed = np.sqrt(2 * here / len(self.reference)) > _MISSED
+        return side if missed and inside > here * (1 + _WORSE) else ""
 
     def _status(self, index: int, held: Sequence[_End], ends: Sequence[_End]) -> tuple[str, tuple[str, ...]]:
         if all(end.open for end in held):

@@ -157,6 +157,8 @@ def show_bands(found: Any) -> None:
     rows = [{"what": name, **band} for name, band in found.bands.items() if band["nominal"] is not None]
     failed = f", {found.failed} of them could not run" if found.failed else ""
     show_rows(rows, title=f"{found.samples} draws of {len(found.drawn)} uncertain numbers{failed}")
+    for note in found.notes:
+        _print([f"note: {note}"])
 
 
 def show_replay(outcome: Mapping[str, Any]) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from archsim.config import JobSpec, Override, Resolved, first_difference, stated, stated_background, with_unit
+from archsim.config import JobSpec, Override, Resolved, first_difference, names, stated, stated_background, with_unit
 from archsim.engine.errors import SimError
 from archsim.session import load, run
 from archsim.trace import Trace
-from archsim.units import InputError
+from archsim.units import InputError, quote
 
 #: Results by the name of their column.
 RESULTS: Mapping[str, str] = {
@@ -97,15 +98,16 @@ def rebuilt(trace: Trace) -> tuple[dict[str, Any], list[Override]]:
         again; the first value that differs is named.
     """
     kept = trace.manifest["config"]
+    job = stated(JobSpec, {key: value for key, value in kept["job"].items() if value is not None})
     source = {
         "name": kept["name"],
-        "system": kept["system"]["name"],
+        "system": _named("system", kept["system"]["name"]),
         "schedule": {key: value for key, value in kept["schedule"].items() if value is not None},
-        "job": stated(JobSpec, {key: value for key, value in kept["job"].items() if value is not None}),
+        "job": {**job, **{role: _named("model", model["name"]) for role, model in kept["model"].items()}},
         "background": stated_background(kept.get("background", {})),
     }
     swaps = [
-        Override(f"system.{name}", device["part"], name)
+        Override(f"system.{name}", _named("part", device["part"]), name)
         for name, device in kept["system"]["devices"].items()
         if load(source).data["system"]["devices"].get(name, {}).get("part") != device["part"]
     ]
@@ -117,6 +119,25 @@ def rebuilt(trace: Trace) -> tuple[dict[str, Any], list[Override]]:
             f"the run's files have changed since it was made ({where} differs); run it again to explain it"
         )
     return source, sets
+
+
+def _named(kind: str, name: str) -> str:
+    """What finds a file that a stored run names: its name, or its path where it is in no folder of files but here.
+
+    Raises
+    ------
+    InputError
+        When it is in neither.
+    """
+    if name in names(kind) or (kind == "model" and name.startswith("eagle3-")):
+        return name
+    here = next((Path(name + ending) for ending in (".yaml", ".yml") if Path(name + ending).is_file()), None)
+    if here is None:
+        raise InputError(
+            f"the run's {kind} {quote(name)} is in no folder of files; go to the folder of {name}.yaml, "
+            "or put that folder on ARCHSIM_PATH"
+        )
+    return f"./{here}"
 
 
 def _differences(fresh: Resolved, kept: Mapping[str, Any]) -> Iterator[Override]:

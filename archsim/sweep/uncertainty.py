@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from archsim.config import Override, Resolved, digest
+from archsim.config import SET_SOURCE, Override, Resolved, digest
 from archsim.engine.errors import SimError
 from archsim.report.summary import summarise
 from archsim.results import code_digest
@@ -40,6 +40,8 @@ METRICS = (
 #: Quantiles of a band.
 QUANTILES = {"p10": 0.10, "p50": 0.50, "p90": 0.90}
 MOST_SAMPLES = 100_000
+#: Draws below which p10 and p90 are little more than the least and the largest.
+FEW = 16
 FOLDER = Path("archsim-runs")
 
 Load = Mapping[str, Any]
@@ -66,6 +68,8 @@ class Bands:
         Draws that could not run (two ends of two ranges that do not go together); they are in no band.
     folder : Path or None
         Where the draws are kept.
+    held : tuple of str
+        Paths of numbers that were set for this run: a value that is given is taken as known, and not drawn.
     """
 
     samples: int
@@ -76,6 +80,15 @@ class Bands:
     drawn: tuple[Uncertain, ...]
     failed: int
     folder: Path | None
+    held: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know before the bands are believed."""
+        found = [f"set for this run, so taken as known and not drawn: {', '.join(self.held)}"] if self.held else []
+        if self.samples < FEW:
+            found.append(f"{self.samples} draws say little about p10 and p90; take {FEW} or more")
+        return found
 
     def document(self) -> dict[str, Any]:
         """What ``archsim run --uncertainty --json`` adds to a run's summary."""
@@ -84,6 +97,8 @@ class Bands:
             "seed": self.seed,
             "failed": self.failed,
             "numbers_drawn": len(self.drawn),
+            "held": list(self.held),
+            "notes": self.notes,
             "folder": None if self.folder is None else str(self.folder),
             "bands": self.bands,
         }
@@ -153,7 +168,21 @@ def uncertainty(
         tuple(drawn),
         len(draws) - len(good),
         folder if keep else None,
+        tuple(held(resolved)),
     )
+
+
+def held(resolved: Resolved) -> list[str]:
+    """Paths of numbers of the machine and of what loads it that the run sets, and that are therefore not drawn."""
+    return [
+        row.path
+        for row in resolved.rows
+        if row.path.startswith(("system.", "background."))
+        and row.source == SET_SOURCE
+        and row.range is None
+        and isinstance(row.value, (int, float))
+        and not isinstance(row.value, bool)
+    ]
 
 
 def check_samples(samples: int) -> None:

@@ -152,6 +152,10 @@ def test_only_the_named_parameters_move_and_stay_in_their_ranges(rows):
     assert one.value == 10.5
     assert (one.low, one.high) == (9.0, 10.5)
     assert one.status == "one-sided"
+    assert one.beyond == "high"
+    assert "stands at the high end of its range" in one.caution
+    inside = archsim.calibrate(rows, "oneplus_12", [UNPACK]).parameters[0]
+    assert (inside.beyond, inside.caution) == ("", "")
 
 
 def test_results_are_frozen_and_the_same_every_time(rows):

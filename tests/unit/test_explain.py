@@ -164,3 +164,20 @@ def test_what_differs_from_a_stored_run_is_named():
     stored["model"]["target"]["spec"]["gone"] = 3
     with pytest.raises(InputError, match=r"model\.target\.spec\.gone differs"):
         rebuilt(SimpleNamespace(manifest={"config": stored, "config_digest": "other"}))
+
+
+def test_a_run_of_a_file_that_is_on_no_path_is_rebuilt_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text(
+        "kind: system\nname: mine\nbase: oneplus_12.yaml\ndevices:\n  flash:\n    part: ufs_4_0\n    spec:\n"
+        "      queue_depth: {value: 16, source: 'assumed: half', range: [8, 32]}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    resolved = load({**ALONE, "system": "./mine.yaml"})
+    kept = SimpleNamespace(manifest={"config": json.loads(json.dumps(resolved.data)), "config_digest": resolved.digest})
+    source, again = rebuilt(kept)
+    found = {row.path: row for row in load(source, sets=again).rows}["system.flash.queue_depth"]
+    assert (found.value, found.range) == (16, (8, 32))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"system 'mine' is in no folder of files; go to the folder of mine\.yaml"):
+        rebuilt(kept)

@@ -161,3 +161,13 @@ def test_the_level_of_a_denoising_stream_moves_the_steps(how, monkeypatch):
     low, plain = (module.drawn_summary(given, [item], {item.path: level}) for level in (item.low, item.value))
     assert low["steps"] > plain["steps"]
     assert plain["request_latency_s"] == run(load(**given), trace="off").summary["request_latency_s"]
+
+
+def test_what_is_set_is_not_drawn_and_few_draws_are_named():
+    path = "system.flash.queue_depth"
+    found = uncertainty(RUN, samples=2, sets=["system.flash.stream_bytes_per_s=4 GB/s", f"{path}=16"], keep=False)
+    assert found.held == ("system.flash.stream_bytes_per_s", path)
+    assert not {item.path for item in found.drawn} & set(found.held)
+    assert [note.split()[0] for note in found.notes] == ["set", "2"]
+    assert found.document()["notes"] == found.notes
+    assert uncertainty(RUN, samples=16, keep=False).notes == []
