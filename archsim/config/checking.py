@@ -85,7 +85,7 @@ def check_model(model: type[BaseModel], section: Section, *, sourced: bool, defa
         instance = model.model_validate_json(json.dumps(section.values), strict=True)
     except ValidationError as error:
         details = sorted(error.errors(include_url=False), key=lambda detail: detail["type"] != "extra_forbidden")
-        problems = [_problem(model, section, detail) for detail in details]
+        problems = [_problem(model, section, detail) for detail in _meant(details)]
         raise _first(problems) from None
     problems = []
     data = instance.model_dump(mode="json")
@@ -264,6 +264,16 @@ def _bound(raw: Any, wanted: Quantity | None) -> float:
     if isinstance(raw, (int, float)) and not isinstance(raw, bool) and math.isfinite(raw):
         return float(raw)
     raise InputError(f"{quote(raw)} is not a number")
+
+
+def _meant(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Errors without those of the branches of a union that were not meant: words, where a list was given."""
+    deep = {detail["loc"][0] for detail in details if len(detail["loc"]) > 2}
+    return [
+        detail
+        for detail in details
+        if detail["type"] != "literal_error" or detail["loc"][0] not in deep or isinstance(detail["input"], str)
+    ]
 
 
 def _problem(model: type[BaseModel], section: Section, detail: Mapping[str, Any]) -> InputError:

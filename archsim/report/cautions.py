@@ -51,7 +51,8 @@ def cautions(trace: Trace) -> Iterator[str]:
     share = uncalibrated_share(trace)
     if share:
         worst = max(share, key=lambda pool: share[pool])
-        yield f"{share[worst]:.0%} of the busy time of {worst} was spent in stream mixes without a measured capacity"
+        part = "less than 1%" if share[worst] < 0.005 else f"{share[worst]:.0%}"
+        yield f"{part} of the busy time of {worst} was spent in stream mixes without a measured capacity"
 
 
 def uncalibrated_share(trace: Trace) -> dict[str, float]:

@@ -82,6 +82,8 @@ BAD = {
     "arrival_rate_hz belongs to arrivals: poisson": {"arrival_rate_hz": "2 Hz"},
     "must be in order of time": {"arrivals": [[1, 8, 3], [0, 8, 3]]},
     "the list of arrivals is empty": {"arrivals": []},
+    "job.arrivals: '0' should be greater than or equal to 1": {"arrivals": [[0, 8, 3], [1, 8, 0]]},
+    "'nonsense' should be 'closed', 'fixed' or 'poisson'": {"arrivals": "nonsense"},
     "leave prompts and turns out": {"arrivals": [[1, 8, 3]], "turns": 2},
     "turn_tokens is for jobs of several turns": {"turn_tokens": 5},
     "at most 100000 requests": {"prompts": 1000, "turns": 1000},
@@ -102,6 +104,9 @@ def test_bad_arrivals_are_refused_in_one_line(message):
         ("time,in,out\n1,2,3\n", ":1: expected the columns arrival_s,prompt_tokens,output_tokens"),
         ("arrival_s,prompt_tokens,output_tokens\n1,2\n", ":2: expected a time in seconds"),
         ("arrival_s,prompt_tokens,output_tokens\nx,2,3\n", ":2: expected a time in seconds"),
+        ("arrival_s,prompt_tokens,output_tokens\n0,2,3\n\n1,2,0\n", ":4: output_tokens is '0'; it should be greater"),
+        ("arrival_s,prompt_tokens,output_tokens\nnan,2,3\n", ":2: arrival_s is 'nan'; it should be"),
+        ("arrival_s,prompt_tokens,output_tokens\n1,2,3\n0,2,3\n", ":3: arrives at 0 s, before the line above"),
     ],
 )
 def test_a_bad_list_is_refused_with_its_line(text, message, tmp_path):
