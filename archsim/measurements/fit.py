@@ -93,7 +93,6 @@ class Problem:
 
 
 def minimise(
-    problem: Problem,
     residual: Callable[[np.ndarray], np.ndarray],
     places: np.ndarray,
     free: Sequence[int],
@@ -130,7 +129,7 @@ def fit_all(problem: Problem) -> np.ndarray:
     free = [i for i, one in enumerate(problem.parameters) if not one.counted]
     combinations = math.prod(len(problem.parameters[i].values) for i in counted)
     if combinations > STEPS:
-        return _evolved(problem, counted, free)
+        return _evolved(problem, free)
     found = []
     for values in itertools.product(*(problem.parameters[i].values for i in counted)):
         fixed = problem.start
@@ -148,7 +147,7 @@ def fit_from(problem: Problem, places: np.ndarray, free: Sequence[int]) -> np.nd
     def residual(at: np.ndarray) -> np.ndarray:
         return np.concatenate((problem.weights * problem.logs(at), _PULL * (at - start)))
 
-    return minimise(problem, residual, places, free)
+    return minimise(residual, places, free)
 
 
 def _starts(problem: Problem, places: np.ndarray, free: Sequence[int]) -> list[np.ndarray]:
@@ -164,7 +163,7 @@ def _starts(problem: Problem, places: np.ndarray, free: Sequence[int]) -> list[n
     return [places, *sorted(drawn, key=problem.cost)[: _STARTS - 1]]
 
 
-def _evolved(problem: Problem, counted: Sequence[int], free: Sequence[int]) -> np.ndarray:
+def _evolved(problem: Problem, free: Sequence[int]) -> np.ndarray:
     """Best fit where counts have too many combinations to try each."""
     whole = np.array([one.counted for one in problem.parameters])
     bounds = [(one.values[0], one.values[-1]) if one.counted else (0.0, 1.0) for one in problem.parameters]

@@ -184,10 +184,10 @@ class Profiler:
         yield start
         if not free:
             return
-        square = minimise(self.problem, self.away, start, free, quick=True)
+        square = minimise(self.away, start, free, quick=True)
         yield square
         if np.mean(self.away(square) ** 2) <= 1.0:  # else the largest of any is outside too
-            yield minimise(self.problem, lambda at: self.away(at) ** 3, square, free, quick=True)
+            yield minimise(lambda at: self.away(at) ** 3, square, free, quick=True)
 
     def _starts(self, index: int, place: float, near: np.ndarray) -> list[np.ndarray]:
         """Where the others start: as they are nearby, with every combination of other counts if these are few."""

@@ -193,7 +193,7 @@ def _tracks(writer: _Writer, trace: Trace) -> None:
 def _slices(writer: _Writer, trace: Trace) -> None:
     """Rows of each unit, in order, inside slices of their operator, layer and block; a stretch of one is left out."""
     rows = nest(trace)
-    levels = _levels(trace, rows)
+    levels = _levels(rows)
     ends = {"begin": rows.start_ps, "end": rows.end_ps}
     flows, arrivals = _arrows(trace, writer.tick)
     pj = row_pj(trace, device_pj(trace)[1].sum(axis=0))
@@ -221,7 +221,7 @@ class _Level:
     closes: np.ndarray
 
 
-def _levels(trace: Trace, rows: Nesting) -> list[_Level]:
+def _levels(rows: Nesting) -> list[_Level]:
     """Blocks, layers (of rows that are in one), and operators of several rows."""
     found = []
     for kind, heads in (("block", rows.blocks()), ("layer", rows.layers()), ("operator", rows.operators())):

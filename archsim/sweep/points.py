@@ -129,7 +129,7 @@ def points(spec: SweepSpec) -> list[dict[str, Value]]:
         For axes that cannot be spanned, zips of unequal lengths, too many points, or conditions that none satisfies.
     """
     made = _sampled(spec) if spec.sample is not None else _grid(spec)
-    kept = [point for point in made if all(_holds(condition, point, spec) for condition in spec.where)]
+    kept = [point for point in made if all(_holds(condition, point) for condition in spec.where)]
     if not kept:
         shown = "; ".join(f"{c.left} {c.op} {c.right}" for c in spec.where)
         raise InputError(f"where: no point satisfies {shown}; loosen it or widen the axes")
@@ -191,7 +191,7 @@ def _sampled(spec: SweepSpec) -> Iterator[dict[str, Value]]:
         yield point
 
 
-def _holds(condition: Condition, point: Mapping[str, Value], spec: SweepSpec) -> bool:
+def _holds(condition: Condition, point: Mapping[str, Value]) -> bool:
     left = point[condition.left]
     right = point.get(condition.right, condition.right) if isinstance(condition.right, str) else condition.right
     return _OPS[condition.op](*_comparable(condition, left, right))
