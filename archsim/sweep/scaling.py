@@ -73,12 +73,16 @@ def power_of(path: str, unit: str) -> int:
 
 
 def dimensions(resolved: Resolved) -> list[Dimension]:
-    """Rates and times of a run's machine, in the order of its files."""
+    """Rates and times of a run's machine and of what loads it (streams beside the job, arrivals), in their order."""
     found = []
     for row in resolved.rows:
         power = power_of(row.path, row.unit)
         single = next(iter(row.value), None) if isinstance(row.value, list | tuple) else row.value
-        if row.path.startswith("system.") and power and isinstance(single, int | float):
+        if (
+            row.path.startswith(("system.", "background.", "job.arrival_"))
+            and power
+            and isinstance(single, int | float)
+        ):
             found.append(Dimension(row.path, row.value, row.unit, row.source, power))
     return found
 
@@ -93,11 +97,13 @@ def moved(resolved: Resolved, factors: Mapping[str, float]) -> Resolved:
     """
     data = deepcopy(dict(resolved.data))
     for path, factor in factors.items():
-        _, device, *keys = path.split(".")
-        holder = data["system"]["devices"].get(device, {}).get("spec", {})
+        root, *keys = path.split(".")
+        holder: Any = data.get(root, {})
+        if root in ("system", "background") and keys:
+            holder = (data["system"]["devices"] if root == "system" else holder).get(keys.pop(0), {}).get("spec", {})
         for key in keys[:-1]:
             holder = holder.get(key, {})
-        if not keys or holder.get(keys[-1]) is None:
+        if root not in ("system", "background", "job") or not keys or holder.get(keys[-1]) is None:
             raise InputError(f"{path} is no number of the machine; see archsim show system --sources")
         holder[keys[-1]] = _times(holder[keys[-1]], factor, path)
     return replace(resolved, data=data, digest=digest(data))
@@ -197,9 +203,12 @@ def identity(original: Trace, other: Trace, speed: float) -> Identity:
 
 def _parting(original: Trace, other: Trace) -> str:
     """First difference in what two runs did, times left out."""
+    streams = original.manifest["config"].get("background", {})
+    # what a stream on the CPU was served is core time
+    skipped = [*TIMED_NOTES, *(f"served.{name}" for name, one in streams.items() if one["device"] == "cpu_stream")]
     for table, columns in STRUCTURE.items():
         ours, theirs = original.tables[table], other.tables[table]
-        timed = [np.isin(one["kind"], TIMED_NOTES) if table == "notes" else None for one in (ours, theirs)]
+        timed = [np.isin(one["kind"], skipped) if table == "notes" else None for one in (ours, theirs)]
         for column in columns:
             a, b = (one[column] if skip is None else one[column][~skip] for one, skip in zip((ours, theirs), timed))
             if len(a) != len(b):

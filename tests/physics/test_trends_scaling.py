@@ -7,7 +7,7 @@ import pytest
 
 from archsim import registry
 from archsim.reproduce.trends_identity import GAP, SPEED, STEP, SUBJECTS, SUMMED, loaded
-from archsim.session import run
+from archsim.session import load, run
 from archsim.sweep.scaling import (
     dimensions,
     elasticities,
@@ -40,6 +40,26 @@ def test_twice_the_rates_halve_the_time(name):
     assert found.worst_ps <= rounding_ps(traces[0], SPEED)
     assert abs(found.relative) <= GAP
     assert found.holds
+
+
+def test_streams_and_arrivals_scale_with_the_machine():
+    """Bursts and requests come twice as fast too; else twice as many of them would meet the same work."""
+    streams = {
+        "display": {"part": "display_60hz", "period_ps": "16 ms"},
+        "paging": {"kind": "flash", "read_bytes_per_s": "200 MB/s", "request_bytes": "16 KiB", "period_ps": "20 ms"},
+        "os": "android_idle",
+    }
+    job = {"target": "qwen3-0.6b", "stream": "synthetic:qwen3-4b:mbpp", "tokens": 3, "prompts": 3, "prompt_tokens": 16}
+    arrivals = {"arrivals": "poisson", "arrival_rate_hz": "2 Hz"}
+    file = {"name": "r", "system": "oneplus_12", "schedule": {"name": "flash_ar"}, "background": streams}
+    plain = load({**file, "job": {**job, **arrivals}})
+    found = identity(*(run(one, trace="off").trace for one in (plain, scaled(plain, SPEED))), SPEED)
+    assert found.first == ""
+    assert found.holds
+    alone = moved(plain, {one.path: SPEED**one.power for one in dimensions(plain) if one.path.startswith("system.")})
+    assert not identity(*(run(one, trace="off").trace for one in (plain, alone)), SPEED).holds
+    with pytest.raises(InputError, match="is no number"):
+        moved(plain, {"background.os.nothing": 2.0})
 
 
 def test_a_constant_that_does_not_scale_is_noticed():
