@@ -42,6 +42,7 @@ _SHAPE = tuple(field.name for field in fields(Shape))
 _JOB = ("target", "prompt_tokens", "tokens")
 _FORMS = "recorded:<name>[:<variant>], synthetic:<target>[+<draft>]:<task>, or the path of a .npz or .jsonl recording"
 MANIFEST = "manifest.json"
+_NO_STREAM = ("prompts", "adapters")
 _FACTS = ("sha256", "format", "model", "source", "licence", "default", "prompts")  # of a recording's own manifest
 _KEPT = 8  # parsed recordings kept in memory
 
@@ -175,7 +176,7 @@ def manifest() -> Mapping[str, Mapping[str, Any]]:
 
 def recorded_names() -> list[str]:
     """Names of the shipped recordings, without variants."""
-    return sorted(Path(name).stem for name, facts in manifest().items() if facts["format"] != "prompts")
+    return sorted(Path(name).stem for name, facts in manifest().items() if facts["format"] not in _NO_STREAM)
 
 
 def _shipped(text: str) -> _Found:
@@ -190,7 +191,7 @@ def _shipped(text: str) -> _Found:
                 data = read_bytes(path)
                 return _Found(path, data, f"recorded:{stem}", variant, _facts_beside(path, data))
     for name, facts in manifest().items():
-        if Path(name).stem == stem and facts["format"] != "prompts":
+        if Path(name).stem == stem and facts["format"] not in _NO_STREAM:
             return _Found(packed_traces() / name, _verified(name), f"recorded:{stem}", variant, facts)
     raise InputError(f"no recording {quote(stem)}; {suggest(stem, recorded_names())}")
 

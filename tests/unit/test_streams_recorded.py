@@ -22,14 +22,29 @@ def tree():
 def test_names_and_defaults():
     assert recorded_names() == [
         "exit_layers",
+        "exit_layers_long",
         "jacobi_smollm2",
         "mdm_small",
         "ngram_lookup",
+        "ngram_lookup_long",
         "spec_eagle_tree",
+        "spec_exit15_deep",
         "spec_exit15_tree",
     ]
     assert open_stream("recorded:exit_layers", 1).name == "recorded:exit_layers:25"
     assert open_stream("recorded:mdm_small", 1).name == "recorded:mdm_small:thr0.9"
+
+
+@pytest.mark.parametrize(
+    ("name", "requests", "tokens"),
+    [("exit_layers_long", 9, 1601), ("ngram_lookup_long", 9, 1601), ("spec_exit15_deep", 9, 1695)],
+)
+def test_long_recordings_are_served_with_their_own_prompts(name, requests, tokens):
+    stream = open_stream(f"recorded:{name}", 1)
+    assert (stream.model, stream.requests) == ("smollm2-135m", requests)
+    assert sum(stream.length(request) for request in range(requests)) == tokens
+    assert stream.prompt_tokens(0) == 205
+    assert max(stream.length(request) for request in range(requests)) >= 256
 
 
 @pytest.mark.parametrize("layer", [10, 15, 20, 25])
