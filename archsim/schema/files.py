@@ -7,6 +7,7 @@ from typing import Any
 from archsim import registry
 from archsim.config import JobSpec, SweepSpec, load_part, names
 from archsim.config.job import ROLES
+from archsim.devices.background import KINDS
 from archsim.report.pricing import UNITS
 from archsim.schema.models import TEXT, Schema, as_written, complete, envelope, schedule_section, section, wrapped
 from archsim.units import quantity
@@ -115,8 +116,40 @@ def run_schema() -> Schema:
             "description": "values over those of a model, by role",
         },
     }
+    sections["background"], streams = _background()
     made = envelope("run", sections, "One run: a machine, a schedule and a job.")
-    return {**made, "$defs": {**definitions, **more, "ModelValues": model}}
+    return {**made, "$defs": {**definitions, **more, **streams, "ModelValues": model}}
+
+
+def _background() -> tuple[Schema, dict[str, Schema]]:
+    """Schema of a run's background streams, and its definitions: a part by name, or a part's or kind's own values."""
+    of = {part: load_part(part).device for part in names("part")}
+    branches, definitions, fields = [], {}, {}
+    for kind, device in KINDS.items():
+        spec, inner, _ = _prefixed(device)
+        definitions |= inner
+        own = {"part": {"type": "string"}, "kind": {"enum": list(KINDS)}, **spec["properties"]}
+        fields |= dict.fromkeys(own, True)
+        parts = [part for part, found in of.items() if found == device]
+        chosen = [
+            {"properties": {key: {"enum": e}}, "required": [key]} for key, e in (("kind", [kind]), ("part", parts))
+        ]
+        branches.append({"if": {"anyOf": chosen}, "then": {"properties": own, "additionalProperties": False}})
+    stream = {
+        "type": "object",
+        "properties": {**fields, "kind": {"enum": list(KINDS)}},
+        "additionalProperties": False,
+        "oneOf": [{"required": ["part"]}, {"required": ["kind"]}],
+        "allOf": branches,
+    }
+    part = {"type": "string", "examples": sorted(part for part, found in of.items() if found in KINDS.values())}
+    made = {
+        "type": "object",
+        "propertyNames": {"pattern": "^[a-z][a-z0-9_]{0,39}$"},
+        "additionalProperties": {"anyOf": [part, stream]},
+        "description": "streams that run beside the job by name: a part, or a part or kind with values of its own",
+    }
+    return made, definitions
 
 
 def sweep_schema() -> Schema:

@@ -106,3 +106,11 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1
+
+
+def test_background_streams_of_a_run():
+    run = read(find("run", "camera_background")).data
+    for good in ({"part": "camera_4k30"}, {"kind": "cpu"}, "camera_4k30"):
+        assert problems("run", {**run, "background": {"camera": good}}) == []
+    for bad in ({}, {"part": "camera_4k30", "kind": "dram"}, {"kind": "gpu"}, {"kind": "cpu", "colour": 3}, 3):
+        assert problems("run", {**run, "background": {"camera": bad}})
