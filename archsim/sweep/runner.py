@@ -96,7 +96,8 @@ class SweepResult:
         """The Pareto front, or else the means, or else all points: axes, headline columns and their bands."""
         near = "indistinguishable from front"
         best = [row for row in self.rows if row.get("pareto") or row.get("front") == near] or self.means or self.rows
-        axes = [name for name in self.rows[0] if name.partition(".")[0] in ("system", "schedule", "job", "model")]
+        names = list(self.rows[0])  # the axes stand between the point's number and its status
+        axes = [name for name in names[: names.index("status")] if name != "point"]
         keys = [*axes, "status", "front", "decode_tokens_per_s", "energy_per_token_j", "request_latency_s", "n"]
         if "decode_tokens_per_s.p10" in best[0]:
             keys += [f"{name}.{at}" for name in ("decode_tokens_per_s", "energy_per_token_j") for at in ("p10", "p90")]

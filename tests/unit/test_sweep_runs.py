@@ -279,3 +279,12 @@ def test_results_are_read_from_their_file(tmp_path):
         (tmp_path / "s" / "points.jsonl").write_text("{}\n" * 9)
         with pytest.raises(InputError, match="was changed while it was in use"):
             again.done["1"]
+
+
+def test_every_axis_is_shown_with_its_results(tmp_path):
+    run = {**RUN, "background": {"display": "display_60hz"}}
+    axes = {"background.display.read_bytes_per_s": ["1 GB/s", "2 GB/s"], "schedule": ["chain_sd"]}
+    found = sweep({"name": "s", "run": run, "axes": axes, "set": {"job.tokens": 2}}, output=tmp_path / "s")
+    assert [row["background.display.read_bytes_per_s"] for row in found.shown] == [1e9, 2e9]
+    assert set(axes) <= set(found.shown[0])
+    assert "point" not in found.shown[0]
