@@ -43,7 +43,7 @@ def test_bash(words, some):
 
 
 def test_bash_with_words_broken_at_colons_and_equals():
-    assert asked(["archsim", "run", "--stream", "recorded", ":", "exit"]) == ["exit_layers"]
+    assert asked(["archsim", "run", "--stream", "recorded", ":", "exit"]) == ["exit_layers", "exit_layers_long"]
     assert "qwen3-4b:gsm8k" in asked(["archsim", "run", "--stream", "synthetic", ":", "qwen3-4b"])
 
 
