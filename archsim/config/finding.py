@@ -34,6 +34,14 @@ def packed_folder() -> Path:
     raise InputError("archsim's own configuration files are missing; install it again")
 
 
+def shipped(path: Path) -> Path:
+    """The path itself, or the file that comes with archsim by that path (``traces/...``) where nothing is there."""
+    if path.is_absolute() or path.parts[:1] != ("traces",) or ".." in path.parts or path.exists():
+        return path
+    found = packed_folder().parent / path
+    return found if found.is_file() else path
+
+
 def user_folders() -> list[Path]:
     """Entries of ``ARCHSIM_PATH``, in order.
 

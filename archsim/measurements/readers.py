@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from archsim.config.finding import shipped
 from archsim.config.regular import read_regular
 from archsim.measurements import formats
 from archsim.measurements.rows import Measured, Measurement
@@ -132,7 +133,7 @@ def read_measurements(file: str | Path, *, style: str = "", target: str = "") ->
     Parameters
     ----------
     file : path
-        A regular file of at most 64 MiB.
+        A regular file of at most 64 MiB; ``traces/...`` also finds those that come with archsim.
     style : str
         Name of its format; recognised where it is empty.
     target : str
@@ -143,7 +144,7 @@ def read_measurements(file: str | Path, *, style: str = "", target: str = "") ->
     InputError
         When it cannot be read, its format is not known, or a line or field is malformed (the place is named).
     """
-    path = Path(file)
+    path = shipped(Path(file))
     known = known_formats()
     if style and style not in known:
         raise InputError(f"--format: no format {quote(style)}; {suggest(style, known)}")

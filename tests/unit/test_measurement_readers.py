@@ -405,3 +405,16 @@ def test_a_model_that_ran_in_part_on_the_npu_is_not_simulated_as_a_whole(tmp_pat
 def test_tokens_per_second_as_llama_cpp_writes_them(tmp_path):
     text = "operator,shape,dtype,value,unit,model\nprefill,128,-,27,t/s,qwen3-4b\n"
     assert read_measurements(write(tmp_path, text)).rows[0].unit == "tok/s"
+
+
+def test_samples_are_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(read_measurements("traces/measurements/llama_bench.jsonl").rows) == 12
+    with pytest.raises(InputError, match="no such file"):
+        read_measurements("traces/measurements/none.jsonl")
+    with pytest.raises(InputError, match="no such file"):
+        read_measurements("traces/../pyproject.toml")
+    (tmp_path / "traces" / "measurements").mkdir(parents=True)
+    mine = "operator,shape,dtype,value,unit\nnorm,1x4096,-,26,us\n"
+    (tmp_path / "traces" / "measurements" / "operators.csv").write_text(mine)
+    assert len(read_measurements("traces/measurements/operators.csv").rows) == 1
