@@ -254,3 +254,23 @@ def test_check_and_sweep_find_the_same_run(text, tmp_path, capsys, monkeypatch):
     assert load_sweep(place / "s.yaml").run == str(place / "base.yaml")
     assert run_cli(["check", "there/s.yaml"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [
+            "trace",
+            "dram",
+            "traces/dram/t05_rand_read.txt.gz",
+            "--standard",
+            "lpddr5-6400",
+            "--controller",
+            "reference_a",
+        ],
+        ["trace", "pim", "traces/pim/mac_1row_1ch.trace", "--device", "lpddr5x_pim"],
+    ],
+)
+def test_traces_that_come_along_are_found_from_any_folder(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run_cli([*argv, "--json"]) == 0, capsys.readouterr().err

@@ -21,6 +21,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numba import njit
 
+from archsim.config.finding import shipped
 from archsim.config.regular import what_is
 from archsim.units import InputError, quote, suggest
 
@@ -182,6 +183,7 @@ def looks_like(line: bytes) -> str | None:
 
 
 def _open(path: Path) -> BinaryIO:
+    path = shipped(path)
     problem = what_is(path)
     if problem:
         raise InputError(f"{path}: {problem}; expected a trace of requests")

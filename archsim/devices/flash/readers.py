@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from archsim.config.finding import shipped
 from archsim.config.regular import what_is
 from archsim.devices.flash.geometry import SECTOR_BYTES
 from archsim.devices.flash.patterns import STRETCH
@@ -284,7 +285,7 @@ def open_trace(path: str | Path, format: str = "", unit: str = "", action: str =
     """
     if not str(path):
         raise InputError("the path of the trace is empty; give one")
-    path = Path(path)
+    path = shipped(Path(path))
     for value, known, what in (
         (format, FORMATS, "format"),
         (unit, UNITS_NS, "unit of time"),

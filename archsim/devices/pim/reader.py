@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from archsim.config.finding import shipped
 from archsim.config.regular import read_regular
 from archsim.devices.pim.isa import AF_ROW, INSTRUCTIONS, Cmd, Instruction, Kind, Program, Steps
 from archsim.devices.pim.standard import PimStandard
@@ -37,7 +38,7 @@ def read_trace(path: str | Path, standard: PimStandard) -> Program:
         No regular file, or one of more than :data:`MAX_BYTES`; a malformed line, an unknown opcode or an operand out of
         range (``file:line``); no ``EOC``.
     """
-    raw = read_regular(Path(path), MAX_BYTES, "a trace of AiM instructions")
+    raw = read_regular(shipped(Path(path)), MAX_BYTES, "a trace of AiM instructions")
     try:
         text = raw.decode("ascii")
     except UnicodeDecodeError as error:
