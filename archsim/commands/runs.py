@@ -109,6 +109,10 @@ def run(
     given = {"system": system, "schedule": schedule, "job": job, "sets": tuple(sets or ())}
     check_options(uncertainty, seed=draws_seed, workers=workers)
     resolved = load(file, **given)
+    if uncertainty is not None:
+        from archsim.sweep.ranges import uncertain
+
+        uncertain(resolved)  # a run that cannot be drawn is refused before it is simulated
     result = simulate(resolved, trace=trace, output=output, check=check, progress=terminal.progress())
     found = None
     if uncertainty is not None:

@@ -171,3 +171,10 @@ def test_what_is_set_is_not_drawn_and_few_draws_are_named():
     assert [note.split()[0] for note in found.notes] == ["set", "2"]
     assert found.document()["notes"] == found.notes
     assert uncertainty(RUN, samples=16, keep=False).notes == []
+
+
+def test_a_run_that_cannot_be_drawn_is_refused_before_it_is_simulated(tmp_path, capsys):
+    argv = ["run", "demo_flash_ar", "--thermal", "phone_passive", "--uncertainty", "2", "-o", str(tmp_path / "r")]
+    assert run_cli(argv) == 2
+    assert "leave thermal out" in capsys.readouterr().err
+    assert not (tmp_path / "r").exists()
