@@ -18,14 +18,14 @@ from harness import call, verdict
 #: Cases by area in the default run and in the slow one, and the seeds they are drawn with.
 FEW = 15
 MANY = {
-    "command lines": 5000,
-    "configuration": 5000,
-    "streams": 2500,
-    "traces": 4000,
-    "run folders": 1200,
-    "resealed run folders": 1000,
-    "model files": 1500,
-    "sweep folders": 300,
+    "command lines": 1200,
+    "configuration": 6300,
+    "streams": 3500,
+    "traces": 5500,
+    "run folders": 1300,
+    "resealed run folders": 500,
+    "model files": 2000,
+    "sweep folders": 200,
 }
 SEED_OF_FEW, SEED_OF_MANY = 20250, 1
 
