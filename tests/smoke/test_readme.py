@@ -121,6 +121,12 @@ def test_the_page_is_taken_apart():
     assert files(found) == {"p.yaml": "kind: part\nname: p\n"}
 
 
+def test_what_is_left_out_stands_in_the_readme():
+    shown = [command for block in PAGE if block.holds == "shell" for command in commands(block)]
+    assert len(shown) >= 20
+    assert [start for start in LEFT_OUT if not any(command.startswith(start) for command in shown)] == []
+
+
 def prepare(folder: Path) -> dict[str, str]:
     """Lay out what a user has: the files of the page, the traces, the commands; returns the environment."""
     for name, text in files(PAGE).items():
