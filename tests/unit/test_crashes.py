@@ -410,7 +410,7 @@ def test_a_disk_fills_up_under_a_sweep(args, disk):
     args = [*args[:-1], "made/out"]
     Path("s.yaml").write_text(FILES["s.yaml"].replace("[0, 1, 2, 3]", "[0, 1, 2, 3, 4, 5, 6, 7]"))
     args = ["8" if word == "4" else word for word in args]
-    disk(4)
+    disk(3)
     code, out, err = archsim(*args)
     assert (code, out) == (2, "")
     assert err.endswith(FULL)
@@ -420,7 +420,7 @@ def test_a_disk_fills_up_under_a_sweep(args, disk):
     assert again[0] == 0, again
     found = json.loads(again[1])
     assert found["reused"] + found["ran"] == 8
-    assert found["reused"] >= 1
+    assert 1 <= found["reused"] < 8
     assert len(tables("made/out")) == 2
     lost(args[0], "disk full after some results", "full disk", f"{found['reused']} of 8 results kept, one line, code 2")
 
