@@ -58,23 +58,30 @@ def split_pj(trace: Trace) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     ------
     device, own_pj[rows], shared_pj[rows]
     """
+    factors = voltage_factors(trace)
+    for device, own, shared in cached(trace.whole, _operator_pj):
+        scale = factors.get(device, 1.0)
+        yield device, row_pj(trace, own) * scale, row_pj(trace, shared) * scale
+
+
+def _operator_pj(trace: Trace) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """By device, what each operator costs on it, pJ: by itself, and shared with the other rows of its pass."""
     prices, counts = prices_pj(trace), trace.counts
     if not counts["op"].size:
-        return
+        return []
     place = count_places(trace)
     part = shared_share(trace, counts["action"], place)
     names, which = np.unique(counts["action"], return_inverse=True)
     cost = counts["count"] * np.array([prices[name] for name in names.tolist()])[which]
     of_action = np.array([name.split(".", 1)[0] for name in names.tolist()])
-    factors = voltage_factors(trace)
+    found = []
     for device in np.unique(of_action).tolist():
         mine = (of_action == device)[which]
         own, shared = (
-            row_pj(trace, np.bincount(place[mine], (cost * weight)[mine], len(trace.ops["op"])))
-            * factors.get(device, 1.0)
-            for weight in (1.0 - part, part)
+            np.bincount(place[mine], (cost * weight)[mine], len(trace.ops["op"])) for weight in (1.0 - part, part)
         )
-        yield device, own, shared
+        found.append((device, own, shared))
+    return found
 
 
 def wasted_pj(trace: Trace) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

@@ -87,6 +87,19 @@ class FolderLock:
             self._file = -1
 
 
+def _to_arrow(column: np.ndarray) -> Any:
+    """A column as an Arrow array from its buffers: ``pa.array`` would import pandas."""
+    import pyarrow as pa
+
+    if column.dtype.kind == "U":
+        texts = [text.encode() for text in column.tolist()]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
+    kind = pa.from_numpy_dtype(column.dtype)
+    plain = np.packbits(column, bitorder="little") if column.dtype.kind == "b" else np.ascontiguousarray(column)
+    return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(plain)])
+
+
 class TraceWriter:
     """Write a run folder piece by piece, in bounded memory.
 
@@ -102,6 +115,8 @@ class TraceWriter:
         Identity of the run.
     adapt : Mapping[str, Callable], optional
         Per table, a function from the columns that are appended to those of the schema (the engine's ids to names).
+    passing : bool
+        The folder goes with this process: written fast rather than small.
 
     Raises
     ------
@@ -114,12 +129,15 @@ class TraceWriter:
         folder: str | os.PathLike[str],
         config_digest: str,
         adapt: Mapping[str, Callable[[Columns], Columns]] | None = None,
+        *,
+        passing: bool = False,
     ) -> None:
         if not os.fspath(folder):
             raise InputError("the path of the run folder is empty; give one")
         self.folder = Path(folder)
         self._config_digest = config_digest
         self._adapt = dict(adapt or {})
+        self._passing = passing
         self._files: dict[str, Any] = {}
         self._digests: dict[str, TableDigest] = {}
         self._waiting: dict[str, list[Columns]] = {}
@@ -164,14 +182,12 @@ class TraceWriter:
         if not parts:
             return
         joined = parts[0] if len(parts) == 1 else {n: np.concatenate([part[n] for part in parts]) for n in parts[0]}
-        arrays = {
-            n: pa.array(v.tolist(), pa.string()) if v.dtype.kind == "U" else pa.array(v) for n, v in joined.items()
-        }
-        data = pa.table(arrays)
+        data = pa.table({name: _to_arrow(column) for name, column in joined.items()})
         try:
             if table not in self._files:
                 path = self._partial(f"{table}.parquet")
-                self._files[table] = pq.ParquetWriter(path, data.schema, compression="zstd")
+                how = {"compression": "lz4", "use_dictionary": False} if self._passing else {"compression": "zstd"}
+                self._files[table] = pq.ParquetWriter(path, data.schema, **how)
             self._files[table].write_table(data, row_group_size=ROW_GROUP)
         except OSError as error:
             raise self._full(error) from None

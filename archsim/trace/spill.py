@@ -117,7 +117,7 @@ class Spill:
 
 def scratch(config_digest: str) -> Spill:
     """A spill into a folder of its own below the system's temporary folder; see :func:`drop_with`."""
-    return Spill(lambda: TraceWriter(tempfile.mkdtemp(prefix="archsim-"), config_digest), temporary=True)
+    return Spill(lambda: TraceWriter(tempfile.mkdtemp(prefix="archsim-"), config_digest, passing=True), temporary=True)
 
 
 def drop_with(owner: object, folder: Path) -> None:
