@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from archsim.cli import run_cli
 from archsim.config import InputError
+from archsim.config.reading import value_of
+from archsim.datafiles import shelf
+from archsim.devices.pim.standard import load_pim
 from archsim.trace import Trace
 
 RUN = "kind: run\nname: run\nsystem: oneplus_12\nschedule: {name: flash_ar}\n"
@@ -46,8 +51,6 @@ def test_an_endless_sweep_file_is_not_read(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(("key", "words"), [("ns", "is not a time in ns of 0 or more"), ("min_ck", "min_ck")])
 def test_a_pim_timing_that_is_no_number(key, words, tmp_path, capsys):
-    from archsim.datafiles import shelf
-
     text = (shelf("pim_device").folder / "lpddr5x_pim.yaml").read_text()
     lines = text.splitlines()
     at = next(i for i, line in enumerate(lines) if "ns:" in line and "{" in line)
@@ -71,3 +74,14 @@ def test_a_trace_that_commits_what_no_run_can(tokens, tmp_path):
     Trace({**made.tables, "notes": notes}, made.manifest).save(tmp_path / "run")
     with pytest.raises(InputError, match=f"{tokens} tokens committed at once"):
         Trace.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("odd", [None, [[1]], [{"a": 1}], 7], ids=str)
+@pytest.mark.parametrize("key", ["from", "to"])
+def test_a_constraint_of_a_pim_device_that_names_no_commands(key, odd, tmp_path):
+    data = value_of((shelf("pim_device").folder / "gddr6_aim.yaml").read_text(), "gddr6_aim")
+    data["constraints"][0][key] = odd
+    path = tmp_path / "gddr6_aim.yaml"
+    path.write_text(json.dumps(data))
+    with pytest.raises(InputError, match=r"constraints\[0\]: (unknown command|expected a list of commands)"):
+        load_pim(str(path))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from archsim.devices.dram.standard import Standard as DramStandard
-from archsim.devices.dram.standard import check_keys, load_standard, nanoseconds, read_yaml, whole
+from archsim.devices.dram.standard import check_keys, load_standard, mapping_of, nanoseconds, read_yaml, whole
 from archsim.devices.dram.standard import names as file_names
 from archsim.devices.pim.isa import NAMES, Cmd
 from archsim.units import InputError, quote, suggest
@@ -178,6 +178,7 @@ def _resolve(data: dict[str, Any], where: str) -> PimStandard:
     interval = _sum(f"{where}: refresh.interval", data["refresh"]["interval"], cycles)
     if (interval > 0) != (data["refresh"]["scheme"] == "all_bank"):
         raise InputError(f"{where}: refresh: all_bank needs an interval, none must have an empty one")
+    mapping_of(f"{where}: latency", data["latency"])
     latency = {
         command: _sum(f"{where}: latency.{key}", terms, cycles)
         for (key, terms), command in zip(
@@ -207,6 +208,7 @@ def _timings(
 ) -> tuple[dict[str, int], dict[str, str]]:
     cycles = dict(dram.cycles) if dram is not None else {}
     sources = {key: f"{dram.name}: {text}" for key, text in dram.sources.items()} if dram is not None else {}
+    mapping_of(f"{where}: timings", data["timings"])
     for key, entry in data["timings"].items():
         at = f"{where}: timings.{key}"
         if isinstance(entry, int):
@@ -239,9 +241,11 @@ def _sum(where: str, terms: Any, cycles: Mapping[str, int]) -> int:
 
 
 def _set(where: str, given: Any) -> list[Cmd]:
+    if not isinstance(given, (list, dict)):
+        raise InputError(f"{where}: expected a list of commands, found {quote(given)}")
     found = []
     for name in given:
-        if name not in NAMES:
+        if not isinstance(name, str) or name not in NAMES:
             raise InputError(f"{where}: unknown command {quote(name)}; {suggest(str(name), NAMES)}")
         found.append(NAMES[name])
     return found
@@ -249,6 +253,8 @@ def _set(where: str, given: Any) -> list[Cmd]:
 
 def _rows(given: Any, cycles: Mapping[str, int], where: str) -> np.ndarray:
     """Resolved constraints; ``to: all`` is every command but the mode switch itself."""
+    if not isinstance(given, list):
+        raise InputError(f"{where}: constraints: expected a list, found {quote(given)}")
     rows = []
     for number, entry in enumerate(given):
         at = f"{where}: constraints[{number}]"
@@ -269,6 +275,7 @@ def _compute(given: Any, where: str, sources: dict[str, str]) -> Compute:
     at = f"{where}: compute"
     check_keys(at, given, ("dtypes", "vector_store", *COUNTS), ("dtypes", "vector_store", *COUNTS))
     dtypes = {}
+    mapping_of(f"{at}.dtypes", given["dtypes"])
     for name, entry in given["dtypes"].items():
         check_keys(f"{at}.dtypes.{name}", entry, ("weight_bits", "activation_bits", "source"))
         bits = [whole(f"{at}.dtypes.{name}.{k}", entry[k], 1, 64) for k in ("weight_bits", "activation_bits")]
