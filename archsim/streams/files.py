@@ -154,7 +154,8 @@ def _short(value: Any) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= 200 else words[:197] + "..."  # zipfile and numpy may quote the whole of what they met
 
 
 def read_npz(path: Path, data: bytes) -> dict[str, np.ndarray]:

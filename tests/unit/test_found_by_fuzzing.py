@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from archsim.config import InputError
 from archsim.config.reading import value_of
 from archsim.datafiles import shelf
 from archsim.devices.pim.standard import load_pim
+from archsim.streams import open_stream
 from archsim.trace import Trace
 
 RUN = "kind: run\nname: run\nsystem: oneplus_12\nschedule: {name: flash_ar}\n"
@@ -85,3 +87,16 @@ def test_a_constraint_of_a_pim_device_that_names_no_commands(key, odd, tmp_path)
     path.write_text(json.dumps(data))
     with pytest.raises(InputError, match=r"constraints\[0\]: (unknown command|expected a list of commands)"):
         load_pim(str(path))
+
+
+def test_what_a_library_quotes_of_a_file_is_cut(tmp_path):
+    """A name of 50,000 bytes in the header of an entry is quoted whole by zipfile."""
+    path = tmp_path / "exits.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ids.npy", bytes(60_000))
+    raw = bytearray(path.read_bytes())
+    raw[26:28] = (50_000).to_bytes(2, "little")
+    path.write_bytes(raw)
+    with pytest.raises(InputError) as refusal:
+        open_stream(str(path), 0)
+    assert len(str(refusal.value)) < 1000
