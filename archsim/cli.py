@@ -23,6 +23,8 @@ _PATIENCE = 3  # at this many interrupts the process ends at once, whatever it i
 #: New objects between two rounds of garbage collection.
 _GARBAGE = 50_000
 
+_LONGEST = 1000  # characters of a message of the option parser
+
 _REPEAT_S = 3.0  # longer than any cleaning up takes
 
 _interrupts = 0
@@ -99,7 +101,8 @@ def _explain(error: BaseException) -> int:
             sys.stderr.write(error.format_message() + "\n")
         return 2
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # the option parser's own errors
-        return _fail(error.format_message(), 2)
+        words = error.format_message()  # it quotes what it was given, whatever its length
+        return _fail(words if len(words) <= _LONGEST else words[:_LONGEST] + "...", 2)
     if isinstance(error, MemoryError):
         return _fail("not enough memory for this; lower the sizes it asks for", 3)
     if isinstance(error, OSError):

@@ -100,3 +100,7 @@ def test_what_a_library_quotes_of_a_file_is_cut(tmp_path):
     with pytest.raises(InputError) as refusal:
         open_stream(str(path), 0)
     assert len(str(refusal.value)) < 1000
+
+
+def test_a_command_of_any_length_is_refused_in_a_line_that_can_be_read(capsys):
+    assert len(refused(["x" * 5000], capsys)) < 1100
