@@ -34,7 +34,7 @@ FAST = "clock_hz=15 GHz"
 class _Lengths:
     """As much of a decision stream as a job asks for its sizes."""
 
-    name, requests = "lengths", 1
+    name, requests, draws = "lengths", 1, None
 
     def prompt_tokens(self, request):
         return PROMPT

@@ -254,9 +254,13 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
         [*swapped("--target", "llama-3.1-8b"), "--set", "job.prompt_tokens=200000"],
         "the job needs 27.5 GB of dram and oneplus_12 has 17.2 GB (target weights 592 MB, target ring of 6 layer buffers 736 MB, target KV of 200004 rows 26.2 GB); lower job.tokens, job.dram_fraction or the ring, or move keys and values away (job.kv_tier=split, job.kv_dtype=Q8_0), or choose a smaller model",
     ),
-    "too big for a buffer": (
-        [*swapped("--target", "llama-3.1-8b"), "--set", "job.prompt_tokens=1000000"],
-        "KV cache: kv0 of 4.10 GB is larger than a buffer may be, 1.07 GB; lower job.prompt_tokens or job.tokens, or raise max_buffer_bytes",
+    "too big for a window": (
+        [
+            *swapped("--target", "llama-3.1-8b"),
+            *("--set", "job.prompt_tokens=1000000", "--set", "system.dram.capacity_bytes=400 GB"),
+            *("--set", "model.target.max_position=2000000"),
+        ],
+        "target: buffer kv of 131 GB does not fit the address window of npu, 13.4 GB in 4 session(s); raise system.npu.window_bytes",
     ),
     "missing run file": (["run", "nope.yaml"], "nope.yaml: no such file"),
     "missing run name": (["run", "demo_flash"], "no run 'demo_flash' in {configs}/runs; did you mean 'demo_flash_ar'?"),
