@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from archsim.config import InputError
-from archsim.config.regular import check_output, replaced
+from archsim.config.regular import check_output, make_folders, remove_empty, replaced
 from archsim.streams.files import read_bytes, sha256_hex
 from archsim.streams.opening import packed_traces
 from archsim.streams.prompts import PROMPTS
@@ -117,6 +117,9 @@ def record(
         progress.start("record")
     try:
         return _record(plan, folder, parts, names, progress, recorder)
+    except InputError:
+        parts.take_back()
+        raise
     finally:
         if progress is not None:
             progress.stop()
@@ -187,16 +190,23 @@ class _Parts:
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self.folder = folder / PARTS
+        self._made: list[Path] = []
         stamp = self.folder / "plan.json"
         text = json.dumps(asdict(plan), indent=1)
         if stamp.is_file():
             if read_bytes(stamp).decode("utf-8", "replace") != text:
                 raise InputError(f"{folder}: holds an unfinished recording of another plan; give another folder")
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._made = make_folders(self.folder)
         check_output(folder / MANIFEST)
         with replaced(stamp) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+    def take_back(self) -> None:
+        """Leave nothing of a recording that was refused before its first prompt was done."""
+        if self._made and [path.name for path in self.folder.iterdir()] == ["plan.json"]:
+            (self.folder / "plan.json").unlink()
+            remove_empty(self._made)
 
     def keep(self, name: str, make: Callable[[], Any]) -> Any:
         """The part of that name, made when it is not there yet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from archsim.config import InputError
 from archsim.recorder.lookups import look_up, record_lookups
 from archsim.recorder.network import Pass, Tree
 from archsim.recorder.session import PARTS, Plan, _Parts, check, lines, npz_bytes
+from archsim.recorder.session import record as record_streams
 from archsim.recorder.trees import ModelDraft, Shape, grow, record_trees
 from archsim.streams import open_stream
 
@@ -165,6 +167,13 @@ def test_finished_prompts_are_kept_and_another_plan_is_refused(tmp_path):
 def test_a_plan_that_cannot_be_followed_is_refused(plan, message):
     with pytest.raises(InputError, match=message.replace("'", ".").replace("(", "."[:1])):
         check(plan)
+
+
+def test_a_recording_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)  # as where it is not installed
+    with pytest.raises(InputError, match="needs torch"):
+        record_streams(Plan("smollm2"), tmp_path / "a" / "b")
+    assert not list(tmp_path.iterdir())
 
 
 def _folder(tmp_path, **changed):
