@@ -60,12 +60,6 @@ class Case:
     works: bool = False
 
     def __repr__(self) -> str:
-        files = {
-            name: content if len(content) <= 400 else content[:400] + b"..." for name, content in self.files.items()
-        }
-        return f"Case({self.args!r}, {files!r}, {self.specials!r}, works={self.works})"
-
-    def __repr__(self) -> str:
         sizes = {name: f"{len(data)} bytes" if len(data) > 300 else data for name, data in self.files.items()}
         return f"Case({self.args!r}, {sizes}, {self.specials})"
 
