@@ -37,6 +37,7 @@ CONFIG = {
     "vocab_size": 49152,
     "max_position_embeddings": 8192,
     "hidden_act": "silu",
+    "torch_dtype": "bfloat16",
     "tie_word_embeddings": True,
 }
 #: Seconds that one command may take on a machine that has other work.

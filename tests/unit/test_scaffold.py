@@ -20,8 +20,10 @@ from archsim.session import load, run
 
 ROOT = Path(__file__).parents[2]
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:25", "tokens": 6}
-#: Every device that stands in a shipped machine; `thermal` is a model of the phone's case, and in none.
-DEVICES = [name for name in registry.names("device") if name != "thermal"]
+#: Of no machine: `thermal` is a model of the phone's case, a stream runs beside a job.
+ALONE = ("thermal", "cpu_stream", "dram_stream", "flash_stream")
+#: Every device that stands in a shipped machine.
+DEVICES = [name for name in registry.names("device") if name not in ALONE]
 #: Names that no kind can have.
 BAD = ("", "a/b", "../up", "Upper", "9lives", "has space", "class", "match", "dash-ed", "dotted.name", "x" * 41, "ünï")
 
@@ -167,7 +169,7 @@ def test_names_that_are_taken_are_refused(folder, kind, name, words, capsys):
         (["machine", "x", "--from", "oneplus_21"], "no system 'oneplus_21'"),
         (["machine", "x", "--from", "a/b.yaml"], "not a path"),
         (["device", "x", "--from", "gppu"], "unknown device 'gppu'"),
-        (["device", "x", "--from", "thermal"], "no machine has a device of kind 'thermal'"),
+        *((["device", "x", "--from", name], f"no machine has a device of kind '{name}'") for name in ALONE),
         (["schedule", "x", "--from", "./lever"], "not a path"),
         (["schedule", "x", "--from", "levr"], "unknown schedule 'levr'"),
     ],
