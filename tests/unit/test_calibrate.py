@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -16,7 +12,6 @@ from archsim.config import InputError, load_config
 from archsim.measurements.machine import Machine
 from archsim.measurements.overlay import places
 from archsim.measurements.parameters import Parameter, parameters, parse_ranges
-from archsim.streams.opening import packed_traces
 
 UNPACK = "system.cpu.unpack_cycles_per_block"
 SYNC = "system.cpu.sync_ps"
@@ -183,17 +178,3 @@ def test_places_in_short():
     assert places(("line 3", "line 4", "line 5", "line 9")) == "3-5, 9"
     assert places(("[0]", "[1]")) == "0-1"
     assert places(("jobs[0]", "jobs[2]", "jobs[2]")) == "jobs[0], jobs[2]"
-
-
-@pytest.mark.slow
-def test_an_interrupt_leaves_nothing_behind(tmp_path):
-    published = packed_traces() / "measurements" / "oneplus_12_published.csv"
-    fit = "system.npu.gemv_cycles,system.npu.unpack_cycles,system.npu.mac_cycles,system.npu.call_ps"
-    command = [sys.executable, "-m", "archsim", "calibrate", str(published), "--system", "oneplus_12", "--fit", fit]
-    process = subprocess.Popen([*command, "-o", str(tmp_path / "mine.yaml")], stderr=subprocess.PIPE, text=True)
-    time.sleep(4.0)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.strip() == "archsim: interrupted"
-    assert list(tmp_path.iterdir()) == []
