@@ -12,6 +12,7 @@ import numpy as np
 from archsim.config import load_config
 from archsim.device import DType, OpKind, Ops, dtype_bytes, make_ops
 from archsim.devices.npu import UNPACK, Npu
+from archsim.devices.npu.alone import changes_alone
 from archsim.devices.npu.numbers import POLICIES
 from archsim.devices.npu.systolic import Array, Systolic, fold_count, fold_starts, multiply, parse_array, shape_of
 from archsim.devices.npu.timeline import STAGES, StageTable, busy_milli, stages
@@ -174,10 +175,8 @@ def _npu(op: str, system: str, kernel: str | None, sets: Sequence[str], rows: in
     if npu is None:
         raise InputError(f"system {machine.name!r} has no NPU with kernels to choose; it has: {_devices(machine)}")
     changes: dict[str, Any] = {} if kernel is None else {"policy_one": kernel, "policy_many": kernel}
-    if op == "softmax":
-        changes["elementwise_cycles"] = npu.spec.softmax_cycles
+    changes |= changes_alone(op, npu.spec)
     if changes:
-        # softmax alone is an element-wise pass at softmax's cost
         npu = Npu(npu.name, npu.spec.model_copy(update=changes))
         npu.bind(machine.binding)
     return machine, npu, npu.spec.policy_one if rows == 1 else npu.spec.policy_many

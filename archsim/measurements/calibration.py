@@ -10,50 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from archsim.measurements.answers import Tabled
 from archsim.measurements.fit import Problem, fit_all, fit_from
 from archsim.measurements.machine import Machine
 from archsim.measurements.operators import CannotSimulateError
-from archsim.measurements.overlay import Fitted, check_overlay, write_overlay
-from archsim.measurements.parameters import parameters, parse_ranges
+from archsim.measurements.overlay import check_overlay, write_overlay
+from archsim.measurements.parameters import FittedParameter, parameters, parse_ranges
 from archsim.measurements.predict import Predictor
 from archsim.measurements.profile import Interval, Profiler, shown
 from archsim.measurements.readers import read_measurements
 from archsim.measurements.rows import Measured, Measurement
+from archsim.report.answers import Outcome
 from archsim.units import InputError
-
-
-@dataclass(frozen=True)
-class FittedParameter:
-    """One parameter: value at the start and fitted, its range, and the interval that keeps every row in tolerance.
-
-    `status`, `partners`, `response` and `beyond` are those of :class:`archsim.measurements.profile.Interval`, `rows`
-    the places of the rows that respond. One that is not identifiable keeps its start.
-    """
-
-    path: str
-    unit: str
-    start: float
-    value: float
-    low: float
-    high: float
-    interval_low: float
-    interval_high: float
-    status: str
-    partners: tuple[str, ...]
-    response: float
-    rows: tuple[str, ...]
-    beyond: str = ""
-
-    @property
-    def caution(self) -> str:
-        """What to do where the range ends before the rows are met; or empty."""
-        if not self.beyond:
-            return ""
-        return (
-            f"{self.path} stands at the {self.beyond} end of its range and the rows ask to go beyond: "
-            f"something else differs, or give --range {self.path}=LOW..HIGH"
-        )
 
 
 @dataclass(frozen=True)
@@ -82,7 +49,7 @@ class Spread:
 
 
 @dataclass(frozen=True, repr=False)
-class Calibration(Tabled):
+class Calibration(Outcome):
     """Outcome of :func:`calibrate`.
 
     Attributes
@@ -212,20 +179,8 @@ def calibrate(
     table = _rows(usable, held, machine, values, predictor)
     written = ""
     if target_file is not None:
-        fitted = [
-            Fitted(
-                chosen[i],
-                one.value,
-                one.interval_low,
-                one.interval_high,
-                one.status,
-                one.partners,
-                one.rows,
-                one.beyond,
-            )
-            for i, one in enumerate(found)
-        ]
-        written = str(write_overlay(target_file, system, sets, fitted, measured.file.name))
+        pairs = list(zip(chosen, found, strict=True))
+        written = str(write_overlay(target_file, system, sets, pairs, measured.file.name))
     return Calibration(
         str(measured.file),
         measured.format,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +15,14 @@ from archsim.config.finding import check_name, find_name
 from archsim.config.layers import load_layers
 from archsim.config.regular import check_output, keep_apart, replaced
 from archsim.config.setting import Setting, parse_sets
-from archsim.measurements.parameters import Parameter
+from archsim.measurements.parameters import FittedParameter, Parameter
 from archsim.units import InputError, quote
 
 _SET = "set for the calibration"
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A fitted value, its interval, and how well the rows tell it from others."""
-
-    parameter: Parameter
-    value: float
-    low: float
-    high: float
-    status: str
-    partners: tuple[str, ...]
-    rows: tuple[str, ...]
-    beyond: str = ""
+#: A parameter and what was found for it.
+Pair = tuple[Parameter, FittedParameter]
 
 
 def check_overlay(output: str | Path, system: str, *, force: bool) -> Path:
@@ -63,7 +52,7 @@ def check_overlay(output: str | Path, system: str, *, force: bool) -> Path:
     return path
 
 
-def write_overlay(path: Path, system: str, sets: Sequence[Any], fitted: Sequence[Fitted], origin: str) -> Path:
+def write_overlay(path: Path, system: str, sets: Sequence[Any], fitted: Sequence[Pair], origin: str) -> Path:
     """Write the system file; it appears whole or not at all.
 
     Parameters
@@ -74,7 +63,7 @@ def write_overlay(path: Path, system: str, sets: Sequence[Any], fitted: Sequence
         Name or file of the system.
     sets : sequence
         Overrides under which the fit was done; they become values of the file.
-    fitted : sequence of Fitted
+    fitted : sequence of (Parameter, FittedParameter)
         Values; those that are not identifiable are left out.
     origin : str
         Name of the file of measurements.
@@ -84,7 +73,7 @@ def write_overlay(path: Path, system: str, sets: Sequence[Any], fitted: Sequence
     for document in layers.documents:
         merged |= document.data.get("devices", {})
     settings = parse_sets(sets, ("system",))
-    touched = {setting.path[1] for setting in settings} | {one.parameter.path.split(".")[1] for one in fitted}
+    touched = {setting.path[1] for setting in settings} | {one.path.split(".")[1] for one, _ in fitted}
     base = _base(layers.documents[0].path, path)
     if base is None:
         touched |= set(merged)
@@ -115,7 +104,7 @@ def _base(base: Path, path: Path) -> str | None:
     return base.name if found.resolve() == base.resolve() and found.resolve() != path.resolve() else None
 
 
-def _entry(name: str, entry: Any, settings: Sequence[Setting], fitted: Sequence[Fitted], origin: str) -> Any:
+def _entry(name: str, entry: Any, settings: Sequence[Setting], fitted: Sequence[Pair], origin: str) -> Any:
     """Entry of one device: its part, and the values over it."""
     part = entry["part"] if isinstance(entry, Mapping) else entry
     spec: dict[str, Any] = dict(entry.get("spec", {})) if isinstance(entry, Mapping) else {}
@@ -126,10 +115,10 @@ def _entry(name: str, entry: Any, settings: Sequence[Setting], fitted: Sequence[
             spec[setting.path[2]] = {"value": setting.value, "source": _SET}
         else:
             raise InputError(f"--set {setting.dotted}: stands inside a list or mapping and cannot go into the file")
-    for one in fitted:
-        _, device, field = one.parameter.path.split(".")
+    for parameter, one in fitted:
+        _, device, field = parameter.path.split(".")
         if device == name and one.status != "not identifiable":
-            spec[field] = _value(one, origin)
+            spec[field] = _value(parameter, one, origin)
     return {"part": part, "spec": spec} if spec else part
 
 
@@ -142,11 +131,10 @@ def _part_name(setting: Setting) -> str:
     return name
 
 
-def _value(one: Fitted, origin: str) -> dict[str, Any]:
-    parameter = one.parameter
+def _value(parameter: Parameter, one: FittedParameter, origin: str) -> dict[str, Any]:
     words = f"; {one.status}: {', '.join(one.partners)} can make up for it" if one.partners else ""
     words += f"; at the {one.beyond} end of its range, the rows ask to go beyond" if one.beyond else ""
-    ends = [parameter.text(parameter.rounded(end)) for end in (one.low, one.high)]
+    ends = [parameter.text(parameter.rounded(end)) for end in (one.interval_low, one.interval_high)]
     source = f"fitted: {origin}, rows {places(one.rows)}{words}"
     return {"value": parameter.text(one.value), "source": source, "range": ends}
 

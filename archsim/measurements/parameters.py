@@ -83,6 +83,39 @@ class Parameter:
         return range(math.ceil(self.low), math.floor(self.high) + 1)
 
 
+@dataclass(frozen=True)
+class FittedParameter:
+    """One parameter: value at the start and fitted, its range, and the interval that keeps every row in tolerance.
+
+    `status`, `partners`, `response` and `beyond` are those of :class:`archsim.measurements.profile.Interval`, `rows`
+    the places of the rows that respond. One that is not identifiable keeps its start.
+    """
+
+    path: str
+    unit: str
+    start: float
+    value: float
+    low: float
+    high: float
+    interval_low: float
+    interval_high: float
+    status: str
+    partners: tuple[str, ...]
+    response: float
+    rows: tuple[str, ...]
+    beyond: str = ""
+
+    @property
+    def caution(self) -> str:
+        """What to do where the range ends before the rows are met; or empty."""
+        if not self.beyond:
+            return ""
+        return (
+            f"{self.path} stands at the {self.beyond} end of its range and the rows ask to go beyond: "
+            f"something else differs, or give --range {self.path}=LOW..HIGH"
+        )
+
+
 def parameters(machine: Machine, paths: Sequence[str], ranges: Mapping[str, tuple[str, str]]) -> list[Parameter]:
     """Parameters by path, with the range of their file or a given one.
 

@@ -13,6 +13,7 @@ from typing import Any
 from archsim.config import InputError
 from archsim.device import OpKind
 from archsim.devices.flash import Flash
+from archsim.devices.npu.alone import changes_alone
 from archsim.measurements import passes
 from archsim.measurements.machine import Machine
 from archsim.measurements.operators import CannotSimulateError, seconds, work_of
@@ -119,8 +120,7 @@ def _operator(machine: Machine, case: OperatorCase) -> Answer:
         if not hasattr(spec, "policy_one"):
             raise CannotSimulateError(f"kernel {case.kernel}: {case.device} has no kernels to choose")
         changes = {"policy_one": case.kernel, "policy_many": case.kernel}
-    if case.op == "softmax" and hasattr(spec, "softmax_cycles"):
-        changes["elementwise_cycles"] = spec.softmax_cycles
+    changes |= changes_alone(case.op, spec)
     work = work_of(case)
     try:
         device = machine.variant(case.device, changes)

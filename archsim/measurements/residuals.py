@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from archsim.measurements.answers import Tabled
 from archsim.measurements.machine import Machine
 from archsim.measurements.operators import CannotSimulateError
 from archsim.measurements.predict import Predictor, null_answer
 from archsim.measurements.readers import read_measurements
 from archsim.measurements.rows import Measured, Measurement, dimension_of
+from archsim.report.answers import Outcome
 from archsim.units import InputError, parse
 
 
@@ -60,7 +60,7 @@ class Group:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Tabled):
+class Comparison(Outcome):
     """Outcome of :func:`compare`: all rows in the order of the file, and the groups, the last being all rows."""
 
     file: str

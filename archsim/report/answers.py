@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -108,8 +109,64 @@ def summary_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"quantity": key, "value": value, "unit": unit_of(key)} for key, value in plain.items() if key != "digest"]
 
 
+class Printed:
+    """What prints as short tables and gives pandas frames; a subclass says what its tables are."""
+
+    @property
+    @abstractmethod
+    def tables(self) -> Mapping[str, Rows]:
+        """Tables by name."""
+
+    @property
+    def title(self) -> str:
+        """One line that says what it is."""
+        return type(self).__name__
+
+    def frame(self, name: str = "rows") -> Any:
+        """One table as a pandas frame; ``frame.attrs["units"]`` holds the units.
+
+        Raises
+        ------
+        InputError
+            For a table that there is not.
+        """
+        tables = self.tables
+        if name not in tables:
+            raise InputError(f"no table {name!r}; {suggest(name, tables)}")
+        return to_frame(tables[name])
+
+    def _shown(self) -> Mapping[str, Rows]:
+        return self.tables
+
+    def __str__(self) -> str:
+        return text_of(self._shown(), self.title)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self._shown(), self.title)
+
+
+class Outcome(Printed):
+    """A typed outcome with a plain document, of which lists of mappings are tables."""
+
+    @abstractmethod
+    def document(self) -> dict[str, Any]:
+        """Plain data, as ``--json`` prints it."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The same, by the name that all answers have for it."""
+        return self.document()
+
+    @property
+    def tables(self) -> dict[str, Rows]:
+        """Tables of the document by name."""
+        return tables_of(self.document())
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Answer(Mapping[str, Any]):
+class Answer(Printed, Mapping[str, Any]):
     """A plain document (what ``--json`` prints) that reads as a mapping.
 
     Parameters
@@ -138,37 +195,15 @@ class Answer(Mapping[str, Any]):
     @property
     def tables(self) -> dict[str, Rows]:
         """Tables of the document by name."""
-        return {key: value for key, value in self.document.items() if _is_table(value)}
-
-    def frame(self, name: str) -> Any:
-        """One table as a pandas frame; ``frame.attrs["units"]`` holds the units.
-
-        Raises
-        ------
-        InputError
-            For a table that the answer does not have.
-        """
-        tables = self.tables
-        if name not in tables:
-            raise InputError(f"no table {name!r}; {suggest(name, tables)}")
-        return to_frame(tables[name])
-
-    @property
-    def title(self) -> str:
-        """One line that says what it is."""
-        return type(self).__name__
+        return tables_of(self.document)
 
     def _shown(self) -> dict[str, Rows]:
         return {name: rows for name, rows in self.tables.items() if name in self.headline}
 
-    def __str__(self) -> str:
-        return text_of(self._shown(), self.title)
 
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return html_of(self._shown(), self.title)
+def tables_of(document: Mapping[str, Any]) -> dict[str, Rows]:
+    """Lists of mappings in a document, by name; empty ones are no tables."""
+    return {key: value for key, value in document.items() if _is_table(value)}
 
 
 def _is_table(value: Any) -> bool:

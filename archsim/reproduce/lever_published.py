@@ -52,5 +52,7 @@ BUDGET = {
     (Q8, "gsm8k"): {0.4: 2.453, 1.0: 3.377},
     (L8, "gsm8k"): {0.4: 3.203, 1.0: 4.194},
 }
+#: The same with nothing in DRAM.
+BUDGET_BASE = {(Q8, "mbpp"): 1.753, (L8, "mbpp"): 2.918, (Q8, "gsm8k"): 1.741, (L8, "gsm8k"): 2.225}
 #: Fig 4: rate of 64 rows over one row of the same graph; Fig 5: verification of a budget of 64 over one of 4.
 BATCHING, BUDGET_COST = 8.0, 6.0

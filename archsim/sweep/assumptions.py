@@ -16,7 +16,8 @@ from archsim.session import load, run
 from archsim.sweep.executors import check_workers, drain
 from archsim.sweep.ranges import Uncertain, uncertain
 from archsim.sweep.store import Memory
-from archsim.sweep.uncertainty import attempt, drawn_summary, kept, priced_summary
+from archsim.sweep.uncertainty import drawn_summary, kept, priced_summary
+from archsim.sweep.work import attempt
 
 #: Answers, and the result that each is.
 ANSWERS: Mapping[str, str] = {

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from archsim.config import SET_SOURCE, Override, Resolved, digest
-from archsim.engine.errors import SimError
+from archsim.report.answers import Outcome
 from archsim.report.summary import summarise
 from archsim.results import code_digest
 from archsim.session import load, run
 from archsim.sweep.executors import drain
 from archsim.sweep.ranges import ACCEPTANCE, LEVEL, TABLES, Uncertain, price_tables, shares, stream_at, uncertain
 from archsim.sweep.store import Memory, Store
-from archsim.sweep.work import flat
+from archsim.sweep.work import attempt, flat
 from archsim.trace import Trace
 from archsim.units import InputError
 
@@ -48,8 +48,8 @@ Load = Mapping[str, Any]
 Band = dict[str, float | None]
 
 
-@dataclass(frozen=True)
-class Bands:
+@dataclass(frozen=True, repr=False)
+class Bands(Outcome):
     """Bands of a run.
 
     Attributes
@@ -89,6 +89,16 @@ class Bands:
         if self.samples < FEW:
             found.append(f"{self.samples} draws say little about p10 and p90; take {FEW} or more")
         return found
+
+    @property
+    def title(self) -> str:
+        """How many draws of how many numbers."""
+        return f"{self.samples} draws of {len(self.drawn)} numbers, {self.failed} failed"
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """``bands`` by result, and all ``draws``."""
+        return {"bands": [{"result": name, **band} for name, band in self.bands.items()], "draws": self.draws}
 
     def document(self) -> dict[str, Any]:
         """What ``archsim run --uncertainty --json`` adds to a run's summary."""
@@ -226,16 +236,6 @@ def draw(given: Load, index: int | None, samples: int, seed: int, names: Sequenc
         return kept(drawn_summary(given, drawn, drawn_values(drawn, index, samples, seed)), names)
 
     return attempt(drawing)
-
-
-def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What `work` returns, or the error that it ends in as a result."""
-    try:
-        return work()
-    except (InputError, SimError) as error:
-        return {"status": "failed", "error": str(error)}
-    except (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError) as error:
-        return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
 
 
 def drawn_values(drawn: Sequence[Uncertain], index: int, samples: int, seed: int) -> dict[str, float]:

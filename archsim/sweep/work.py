@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from archsim.config import Override
@@ -39,13 +39,20 @@ def simulate(run: Any, fixed: Mapping[str, Any], point: Mapping[str, Any]) -> di
     """
     from archsim.session import run as simulate_run
 
+    def work() -> dict[str, Any]:
+        return {"status": "ok", "error": "", **flat(simulate_run(resolve(run, fixed, point), trace="off").summary)}
+
+    return attempt(work)
+
+
+def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What `work` returns, or the error that it ends in as a result."""
     try:
-        result = simulate_run(resolve(run, fixed, point), trace="off")
+        return work()
     except (InputError, SimError) as error:
         return {"status": "failed", "error": str(error)}
     except (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError) as error:
         return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-    return {"status": "ok", "error": "", **flat(result.summary)}
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

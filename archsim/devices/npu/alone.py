@@ -7,7 +7,7 @@ planned for; :func:`at_share` gives the time when DRAM grants only a share of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,14 @@ def devices_of(system: str, *sets: str) -> dict[str, Device]:
     for device in found.values():
         device.bind(binding)
     return found
+
+
+def changes_alone(op: str, spec: Any) -> dict[str, Any]:
+    """Fields of a device's spec that change when an operator runs by itself.
+
+    Softmax is a part of attention in a graph; alone it is an element-wise pass at softmax's cost.
+    """
+    return {"elementwise_cycles": spec.softmax_cycles} if op == "softmax" and hasattr(spec, "softmax_cycles") else {}
 
 
 def matmul(
