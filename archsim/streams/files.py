@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import math
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -28,6 +29,9 @@ MAX_ARRAYS = 64
 MAX_TEXT = 200
 
 _INT_LIMIT = 2**31
+
+#: What numpy raises on a damaged array header, which it tokenizes and evaluates as a Python literal.
+_HEADER_FAULTS = (ValueError, SyntaxError, tokenize.TokenError, TypeError, KeyError, RecursionError, MemoryError)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -191,5 +195,5 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> 
             return np.lib.format.read_array(stream, allow_pickle=False)
     except InputError:
         raise
-    except ValueError as error:
+    except _HEADER_FAULTS as error:
         raise InputError(f"{path}: array {name!r} cannot be read: {_one_line(error)}") from error

@@ -65,12 +65,14 @@ def test_the_slow_run_has_twenty_thousand_cases_of_every_area():
     assert sum(MANY.values()) >= 20_000
 
 
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")
 @pytest.mark.parametrize("area", AREAS)
 def test_few_cases(area, tmp_path, warm):
     fuzz(area, FEW, SEED_OF_FEW, tmp_path / "case")
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # else it hides the fault of a case with large files
 @pytest.mark.parametrize("area", AREAS)
 def test_many_cases(area, tmp_path, warm, record_property):
     ends = fuzz(area, MANY[area], SEED_OF_MANY, tmp_path / "case")

@@ -251,6 +251,54 @@ def test_damaged_array_in_an_archive(tmp_path):
         open_stream(str(path), 1)
 
 
+def array_bytes(header: bytes, version=(1, 0)) -> bytes:
+    size = len(header).to_bytes(2 if version == (1, 0) else 4, "little")
+    return b"\x93NUMPY" + bytes(version) + size + header
+
+
+HEADERS = [
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (1",
+    b"{'descr': '<f8'\x00, 'fortran_order': False, 'shape': (1,), }",
+    b"{'descr': '<f8'\x00, 'fortran_order': (False, 'shape': (1,), }",
+    b"  {\n {\n}\n   \x00",
+    b"(" * 9000,
+    b"-" * 9000 + b"1",
+    b"{'shape': {}}",
+    b"{'descr': {1: 2}, 'fortran_order': False, 'shape': (1,), }",
+    b"{'descr': [('a', '<f8', -1)], 'fortran_order': False, 'shape': (1,), }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }",
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (True, 1e9), }",
+    b"{[]: 1}",
+    b"\xff\xfe",
+    b"",
+]
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0), (9, 9)])
+@pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
+def test_array_with_a_damaged_header(tmp_path, header, version):
+    path = tmp_path / "hurt.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("tok.npy", array_bytes(header, version) + bytes(8))
+    with pytest.raises(InputError, match=r"hurt\.npz: array 'tok' (cannot be read: |claims shape)") as error:
+        open_stream(str(path), 1)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < len(str(path)) + 300
+
+
+def test_any_byte_of_an_array_header_may_be_wrong(tmp_path):
+    path = tmp_path / "hurt.npz"
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones(3))
+    whole = buffer.getvalue()
+    for place in range(len(whole) - 24):
+        for byte in b"\x00('{\n\\#\xff":
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr("tok.npy", whole[:place] + bytes([byte]) + whole[place + 1 :])
+            with pytest.raises(InputError):
+                open_stream(str(path), 1)
+
+
 def test_array_that_claims_more_than_it_holds(tmp_path):
     path = tmp_path / "liar.npz"
     buffer = io.BytesIO()
