@@ -78,6 +78,7 @@ SUITE = (
     Benchmark("memory.ahasd", "MB", _peak("ahasd"), 400.0, repeats=1),
     Benchmark("memory.ahasd_four_runs", "MB", _peak("ahasd", 4), 400.0, repeats=1, long=True),
     Benchmark("memory.llada_200_prompts", "MB", _peak("llada", prompts=200), 400.0, repeats=1, long=True),
+    Benchmark("memory.ten_million_rows", "MB", _peak("llada", prompts=240), 400.0, repeats=1, long=True),
 )
 
 

@@ -176,8 +176,9 @@ class Gate:
         return Outcome(kind, 0, tuple(outcomes))
 
     def drop(self) -> None:
-        """Stop waiting."""
-        for child in self.children:
+        """Stop waiting, and let go of the members: they refer back."""
+        children, self.children = self.children, []
+        for child in children:
             if not isinstance(child, Outcome):
                 child.drop()
 

@@ -389,6 +389,16 @@ class Sim:
             if player is not None and player.next_stop()[0] != core.NEVER:
                 raise ScriptError("the run ended before the script did; it was recorded in another system")
 
+    def close(self) -> None:
+        """Forget the processes and what they wait for; results stay.
+
+        Processes refer back to the simulation, so without this its memory waits for a garbage collection.
+        """
+        for process in self.processes:
+            process.generator.close()
+        for held in (self.processes, self._awake, self._timers, self._watchers):
+            held.clear()
+
     def _next_timer(self) -> tuple[int, int]:
         while self._timers and self._timers[0][2].dead:
             heapq.heappop(self._timers)

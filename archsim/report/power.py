@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,46 +66,65 @@ def headline_w(trace: Trace) -> tuple[float, float]:
     if not trace.stored:
         found = power(trace)
         return found.mean_w(), found.peak_w()
-    edges = _edges(trace, None)[0]
-    if len(edges) < 2:
+    grid = _Grid(trace, None)
+    if not grid.bins:
         return 0.0, 0.0
-    spent = np.zeros(len(edges) - 1)
+    spent = np.zeros(grid.bins)
     devices, cost = device_pj(trace)
     for part in trace.parts():
         begin, end, ran = _span(part)
         if begin.size:
             factors = voltage_factors(part)
             pj = sum(row_pj(part, each) * factors.get(device, 1.0) for device, each in zip(devices, cost))
-            _add(spent, edges, begin, end, (pj + np.zeros(len(ran)))[ran])
+            _add(spent, grid, begin, end, (pj + np.zeros(len(ran)))[ran])
     when = cached(trace, spans)
     for block, mw in static_mw(trace).items():
         span = when[block]
         for first in range(0, len(span.begin_ps), ROWS):
             piece = [column[first : first + ROWS] for column in span]
-            _add(spent, edges, piece[0], piece[1], mw * PJ_PER_MW_PS * piece[2])
-    return float(spent.sum()) / float(edges[-1] - edges[0]), float((spent / np.diff(edges)).max())
+            _add(spent, grid, piece[0], piece[1], mw * PJ_PER_MW_PS * piece[2])
+    peaks = [float((spent[at:to] / np.diff(grid.edges(at, to))).max()) for at, to in grid.pieces(0, grid.bins)]
+    return float(spent.sum()) / float(trace.duration_ps), max(peaks)
 
 
-def _add(spent: np.ndarray, edges: np.ndarray, begin: np.ndarray, end: np.ndarray, pj: np.ndarray) -> None:
-    """Spread amounts over the intervals between `edges` that they touch."""
+class _Grid:
+    """Bins of a run, whose edges are made where they are needed."""
+
+    def __init__(self, trace: Trace, bin_ps: int | None) -> None:
+        self.duration = trace.duration_ps
+        self.bin_ps = min(BIN_PS, max(1, self.duration // 50)) if bin_ps is None else bin_ps
+        if self.bin_ps <= 0:
+            raise InputError(f"power bin of {self.bin_ps} ps; it must be positive")
+        self.bins = -(-self.duration // self.bin_ps)
+
+    def edges(self, left: int, right: int) -> np.ndarray:
+        """Edges of the bins ``left <= bin < right``: int64 [right - left + 1]."""
+        return np.minimum(np.arange(left, right + 1, dtype=np.int64) * self.bin_ps, self.duration)
+
+    def pieces(self, left: int, right: int) -> Iterator[tuple[int, int]]:
+        """Bins ``left <= bin < right``, and one at least, by `ROWS` of them."""
+        for first in range(left, max(right, left + 1), ROWS):
+            yield first, min(first + ROWS, self.bins)
+
+    def touched(self, begin: int, end: int) -> tuple[int, int]:
+        """First bin that ``[begin, end)`` touches, and the one after the last."""
+        first = self.bins if begin >= self.duration else begin // self.bin_ps
+        return first, min(-(-end // self.bin_ps), self.bins)
+
+
+def _add(spent: np.ndarray, grid: _Grid, begin: np.ndarray, end: np.ndarray, pj: np.ndarray) -> None:
+    """Spread amounts over the bins that their intervals touch."""
     if not begin.size:
         return
-    first = max(int(np.searchsorted(edges, begin.min(), "right")) - 1, 0)
-    last = min(int(np.searchsorted(edges, end.max(), "left")), len(edges) - 1)
-    for left in range(first, max(last, first + 1), ROWS):
-        right = min(left + ROWS, len(edges) - 1)
-        bins = Bins(begin, end, edges[left : right + 1], last=right == len(edges) - 1)
+    for left, right in grid.pieces(*grid.touched(int(begin.min()), int(end.max()))):
+        bins = Bins(begin, end, grid.edges(left, right), last=right == grid.bins)
         spent[left:right] += bins.spread(pj)
 
 
 def _edges(trace: Trace, bin_ps: int | None) -> tuple[np.ndarray, int]:
     """Edges of the bins of a run, and their width."""
-    duration = trace.duration_ps
-    if bin_ps is None:
-        bin_ps = min(BIN_PS, max(1, duration // 50))
-    if bin_ps <= 0:
-        raise InputError(f"power bin of {bin_ps} ps; it must be positive")
-    return np.append(np.arange(0, duration, bin_ps, dtype=np.int64), duration), bin_ps
+    grid = _Grid(trace, bin_ps)
+    return grid.edges(0, grid.bins), grid.bin_ps
 
 
 def energy_between(trace: Trace, edges_ps: np.ndarray) -> np.ndarray:

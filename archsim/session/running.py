@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import importlib.metadata
 import time
 from collections.abc import Mapping, Sequence
@@ -140,10 +141,28 @@ def run(
     target = Path(output) if output is not None else RUNS / resolved.digest[:16]
     if trace != "off":
         check_target(target, resolved.digest)
+    made, folder, title, cpu_s = _simulate(resolved, trace, target, script=check or trace != "off", progress=progress)
+    if made.stored:
+        gc.collect()  # what simulated it is held in cycles, and the reports of a long run want its memory
+    from archsim.report.cautions import cautions
+    from archsim.report.summary import summarise
+
+    summary = {**summarise(made), "cpu_s": cpu_s}
+    if check:
+        from archsim.report.invariants import check_trace
+
+        summary["checks"] = check_trace(made, summary).to_json()
+    return Result(summary, made, folder, title, tuple(cautions(made)))
+
+
+def _simulate(
+    resolved: Resolved, trace: str, target: Path, *, script: bool, progress: Any
+) -> tuple[Trace, Path | None, str, float]:
+    """Trace of a run, the folder it was written to, the run's title, and the CPU seconds it took."""
     system, schedule, job = build_job(resolved)
     described = system.describe(job.store_levels())
     described["stores"] += job.stores
-    kept, script = trace != "off", check or trace != "off"
+    kept = trace != "off"
     store = Spill(lambda: TraceWriter(target, resolved.digest)) if kept else scratch(resolved.digest)
     sim = declare(described, log="full" if trace == "full" else "tasks", store=store, script=script)
     heat = None
@@ -171,20 +190,13 @@ def run(
         made = finished(sim, store, manifest, job.planner.ops.tables(), script=script)
     finally:
         store.abort()
+        sim.close()
         if progress is not None:
             progress.stop()
     folder = None
     if kept:
         folder = target if store.finished else made.save(target)
-    from archsim.report.cautions import cautions
-    from archsim.report.summary import summarise
-
-    summary = {**summarise(made), "cpu_s": cpu_s}
-    if check:
-        from archsim.report.invariants import check_trace
-
-        summary["checks"] = check_trace(made, summary).to_json()
-    return Result(summary, made, folder, _title(resolved, job), tuple(cautions(made)))
+    return made, folder, _title(resolved, job), cpu_s
 
 
 def _title(resolved: Resolved, job: Job) -> str:

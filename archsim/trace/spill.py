@@ -58,12 +58,11 @@ class Spill:
         """Rows that were not written, by ascending id."""
         if not self._chunks:
             return {}
-        joined = {name: np.concatenate([chunk[name] for chunk in self._chunks]) for name in self._chunks[0]}
-        self._chunks.clear()
-        ids = joined["row"]
-        if (ids[1:] < ids[:-1]).any():
-            order = np.argsort(ids, kind="stable")
-            joined = {name: column[order] for name, column in joined.items()}
+        chunks, self._chunks = [dict(chunk) for chunk in self._chunks], []
+        ids = np.concatenate([chunk["row"] for chunk in chunks])
+        order = np.argsort(ids, kind="stable") if (ids[1:] < ids[:-1]).any() else slice(None)
+        # column by column, so that no more than one of them is there twice
+        joined = {name: np.concatenate([chunk.pop(name) for chunk in chunks])[order] for name in list(chunks[0])}
         self._chunks.append(joined)
         return joined
 
@@ -78,6 +77,7 @@ class Spill:
         writer = self._opened()
         if self._held:
             writer.append("rows", self.columns())
+            self._chunks.clear()
         path = writer.finish(manifest)
         self.finished = True
         return path

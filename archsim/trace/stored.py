@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -62,23 +63,60 @@ def read_group(path: Path, file: Any, index: int | None, names: list[str]) -> di
     import pyarrow as pa
 
     try:
-        data = file.read(names) if index is None else file.read_row_group(index, names)
+        data = (
+            file.read(names, use_threads=False)
+            if index is None
+            else file.read_row_group(index, names, use_threads=False)
+        )
     except (pa.ArrowException, OSError):
         raise InputError(f"{path}: truncated or not a Parquet file; run it again") from None
     empty = [name for name in data.column_names if data.column(name).null_count]
     if empty:
         raise InputError(f"{path}: column {empty[0]!r} has empty entries; run it again")
-    return {name: _to_numpy(data.column(name)) for name in data.column_names}
+    try:
+        return {name: _to_numpy(data.column(name)) for name in data.column_names}
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: holds text that is not UTF-8; run it again") from None
 
 
 def _to_numpy(column: Any) -> np.ndarray:
+    """A column as an array, from its buffers where it is of a trace's types: pyarrow's own way would import pandas."""
     import pyarrow as pa
 
-    if not pa.types.is_string(column.type):
+    kind = column.type
+    if pa.types.is_string(kind):
+        read, dtype = _texts, np.dtype("U1")
+    elif pa.types.is_boolean(kind):
+        read, dtype = _bits, np.dtype(bool)
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        read, dtype = _numbers, np.dtype(kind.to_pandas_dtype())
+    else:
         return column.to_numpy()
-    coded = column.combine_chunks().dictionary_encode()
-    names = np.array(coded.dictionary.to_pylist(), dtype=str)
-    return names[coded.indices.to_numpy()] if names.size else np.empty(0, dtype="U1")
+    parts = [read(chunk, dtype) for chunk in column.chunks if len(chunk)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype), *parts])
+
+
+def _numbers(chunk: Any, dtype: np.dtype) -> np.ndarray:
+    return np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * dtype.itemsize)
+
+
+def _bits(chunk: Any, _: np.dtype) -> np.ndarray:
+    bits = np.unpackbits(np.frombuffer(chunk.buffers()[1], np.uint8), bitorder="little")
+    return bits[chunk.offset : chunk.offset + len(chunk)].astype(bool)
+
+
+def _texts(chunk: Any, _: np.dtype) -> np.ndarray:
+    _, ends, text = chunk.buffers()
+    places = np.frombuffer(ends, np.int32, len(chunk) + 1, chunk.offset * 4).tolist()
+    raw = text.to_pybytes() if text is not None else b""
+    known: dict[bytes, str] = {}  # a column repeats few texts
+    found = []
+    for first, last in itertools.pairwise(places):
+        piece = raw[first:last]
+        if piece not in known:
+            known[piece] = piece.decode()
+        found.append(known[piece])
+    return np.array(found, dtype=str)
 
 
 class Group(Mapping[str, np.ndarray]):

@@ -15,6 +15,7 @@ from archsim.workload.blocks import patch, row_block
 from archsim.workload.buffers import kv_buffers, layer_buffers, pack, pages, tensors
 from archsim.workload.hostrows import RAISES, HostRows, lower_map
 from archsim.workload.plan import Pass, Planned, Planner
+from archsim.workload.recent import Recent
 from archsim.workload.residency import DropAll, FirstTouch
 
 
@@ -116,7 +117,12 @@ class _Mapped(Keeper):
         self.ids = {key: i for i, key in enumerate(sizes)}
         self.sessions = ground.sessions(sessions)
         self.windows = ground.device.address_windows(self.sessions, len(sizes), **rules)
-        self._kept: dict[Any, Any] = {}
+        self._kept: Recent[tuple[Any, Change | None, Any]] = Recent()
+
+    def _keep(self, state: Any, made: tuple[Any, Change | None, Any]) -> tuple[Any, Change | None, Any]:
+        """Keep a block, a change and a snapshot of the windows, whose entries count as rows."""
+        block, _, after = made
+        return self._kept.keep(state, made, len(after[0]) + (block.rows if block is not None else 0))
 
     def needs(self, keys: list[tuple[str, str]]) -> np.ndarray:
         """Ids and bytes of buffers: int64 [n, 2]."""
@@ -163,9 +169,10 @@ class FirstTouchKeeper(_Mapped):
     def plan(self, asked: Pass) -> tuple[Block | None, Block, Change | None]:
         """Touch the buffers of the role one after the other."""
         state = (asked.role, self.windows.digest())
-        if state not in self._kept:
-            self._kept[state] = self._touch_all(asked.role)
-        prelude, change, after = self._kept[state]
+        kept = self._kept.get(state)
+        if kept is None:
+            kept = self._keep(state, self._touch_all(asked.role))
+        prelude, change, after = kept
         if prelude is not None:
             self.windows.restore(after)
         return prelude, self.ground.planner.block(asked), change
@@ -205,9 +212,10 @@ class DropAllKeeper(_Mapped):
         planner = self.ground.planner
         key, plan = planner.planned(asked)
         state = (key, self.windows.digest())
-        if state not in self._kept:
-            self._kept[state] = self._decorate(asked, plan)
-        block, change, after = self._kept[state]
+        kept = self._kept.get(state)
+        if kept is None:
+            kept = self._keep(state, self._decorate(asked, plan))
+        block, change, after = kept
         self.windows.restore(after)
         return None, patch(block, planner.attention(asked, plan)), change
 

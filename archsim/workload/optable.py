@@ -6,6 +6,7 @@ and the counts by action that energy is priced from.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,17 +80,16 @@ class OpTable:
         n = len(rows.unit)
         first = len(self._entries)
         kind = OpKind(int(ops.kind[0])).name.lower()
+        shape = tuple(int(getattr(ops, column)[0]) for column in _SHAPE)
         shares = _row_shares(rows, n)
-        for i in range(n):
-            shape = tuple(int(getattr(ops, column)[0]) for column in _SHAPE)
-            shared = tuple(_share(int(getattr(ops, column)[0]), shares, i) for column in _SHARED)
-            self._entries.append((first + i, device.name, kind, name, role, phase, *shape, *shared))
-            for action, count in zip(rows.actions, rows.counts[i]):
-                if count:
-                    self._counts.append((first + i, action, int(count)))
-            for pool, coef in zip(rows.pool[i], rows.coef[i]):
-                if pool >= 0:
-                    self._draws.append((first + i, int(pool), int(coef)))
+        split = [_shared_out(int(getattr(ops, column)[0]), shares) for column in _SHARED]
+        labels = (device.name, kind, name, role, phase, *shape)
+        self._entries += [(first + i, *labels, *shared) for i, shared in enumerate(zip(*split))]
+        for i, (counts, pools, coefs) in enumerate(
+            zip(rows.counts.tolist(), rows.pool.tolist(), rows.coef.tolist()), first
+        ):
+            self._counts += [(i, action, count) for action, count in zip(rows.actions, counts) if count]
+            self._draws += [(i, pool, coef) for pool, coef in zip(pools, coefs) if pool >= 0]
         op = np.arange(first, first + n, dtype=np.int64)
         return Lowered(
             op, rows.unit, rows.weight, rows.lead, rows.work, rows.cap, rows.pool, rows.coef, rows.claim, rows.stream
@@ -123,18 +123,26 @@ class OpTable:
 
 def _row_shares(rows: Rows, n: int) -> list[int]:
     """Cumulated work of the rows, by which an operator's MACs and bytes are shared out (equal when there is none)."""
-    work = [int(value) for value in rows.work] if int(rows.work.sum()) else [1] * n
-    cumulated = [0]
-    for value in work:
-        cumulated.append(cumulated[-1] + value)
-    return cumulated
+    work = rows.work.tolist()
+    return [0, *itertools.accumulate(work if any(work) else [1] * n)]
 
 
-def _share(total: int, cumulated: list[int], i: int) -> int:
+def _shared_out(total: int, cumulated: list[int]) -> list[int]:
+    """Parts of a total by row."""
     whole = cumulated[-1]
-    return total * cumulated[i + 1] // whole - total * cumulated[i] // whole
+    ends = [total * part // whole for part in cumulated]
+    return [last - first for first, last in itertools.pairwise(ends)]
 
 
 def _columns(names: tuple[str, ...], entries: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
     values = list(zip(*entries)) if entries else [()] * len(names)
-    return {name: np.array(column) for name, column in zip(names, values)}
+    return {name: _column(column) for name, column in zip(names, values)}
+
+
+def _column(values: tuple[Any, ...]) -> np.ndarray:
+    """Numbers or texts as an array; few texts come many times."""
+    if not values or not isinstance(values[0], str):
+        return np.array(values)
+    places: dict[str, int] = {}
+    codes = [places.setdefault(value, len(places)) for value in values]
+    return np.array(list(places))[codes]

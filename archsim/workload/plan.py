@@ -24,6 +24,7 @@ from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
 from archsim.workload.ops import kv_copy_ops, ops_of
 from archsim.workload.optable import Lowered, OpTable
+from archsim.workload.recent import Recent
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,6 @@ class Planned(NamedTuple):
 
 #: As integers: members of an enumeration are slow to look up in a loop over operators.
 _PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
-_RECENT_ROWS = 1 << 17  # of planned blocks that are kept; what they share with their template is not copied
 
 
 def _columns_of(ops: Ops, first: int, last: int) -> Ops:
@@ -166,7 +166,8 @@ class _Skeleton(NamedTuple):
         columns = {}
         for name in COPIED:
             each = np.concatenate([getattr(piece, name) for piece in pieces])
-            columns[name] = np.concatenate([each[self.source], JOIN[name]])
+            column, same = np.concatenate([each[self.source], JOIN[name]]), getattr(self.planned.block, name)
+            columns[name] = same if np.array_equal(column, same) else column
         return self.planned._replace(block=self.planned.block._replace(**columns), names=names, ops=ops)
 
 
@@ -209,10 +210,9 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.ops = OpTable(self.system)
-        self._templates: dict[Pass, Planned] = {}
+        self._templates: Recent[Planned] = Recent()
         self._skeletons: dict[Pass, _Skeleton] = {}
-        self._recent: dict[Pass, Block] = {}
-        self._recent_rows = 0
+        self._blocks: Recent[Block] = Recent()  # what they share with their template is not copied
 
     def block(self, asked: Pass) -> Block:
         """Plan one pass; the columns are not to be changed in place.
@@ -222,30 +222,31 @@ class Planner:
         InputError
             When no device of the machine runs one of its operators.
         """
-        block = self._recent.get(asked)
+        block = self._blocks.get(asked)
         if block is None:
             _, plan = self.planned(asked)
             block = patch(plan.block, self.attention(asked, plan))
-            self._recent[asked] = block
-            self._recent_rows += block.rows
-            while self._recent_rows > _RECENT_ROWS and len(self._recent) > 1:
-                self._recent_rows -= self._recent.pop(next(iter(self._recent))).rows
+            self._blocks.keep(asked, block, block.rows)
         return block
 
     def planned(self, asked: Pass) -> tuple[Pass, Planned]:
         """Plan of a pass whose attention is to be patched for the length asked, and the pass it is kept under."""
         key = replace(asked, kv=0)
-        if key not in self._templates:
-            self._templates[key] = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)
-        plan = self._templates[key]
+        plan = self._template(key, asked)
         if not len(plan.attention):
             return key, plan
         layers, rest = divmod(len(plan.attention), len(self._attention(asked).op))
         if rest or layers != (asked.last or self.models[asked.role].layers) - asked.first:
             key = asked  # the device splits attention of this length into more or fewer rows
-            if key not in self._templates:
-                self._templates[key] = self._plan(asked)
-        return key, self._templates[key]
+            plan = self._template(key, asked)
+        return key, plan
+
+    def _template(self, key: Pass, asked: Pass) -> Planned:
+        plan = self._templates.get(key)
+        if plan is None:
+            plan = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)
+            self._templates.keep(key, plan, plan.block.rows)
+        return plan
 
     def attention(self, asked: Pass, plan: Planned) -> list[Patch]:
         """Columns of a plan's attention rows for the length asked."""

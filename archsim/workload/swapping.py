@@ -14,6 +14,7 @@ from archsim.workload.buffers import pack, pages, swapped
 from archsim.workload.hostrows import RAISES, HostRows, lower_map
 from archsim.workload.keepers import Change, Ground, Keeper
 from archsim.workload.plan import Pass, Planned
+from archsim.workload.recent import Recent
 from archsim.workload.residency import Resident
 
 
@@ -29,7 +30,7 @@ class _Swapping(Keeper):
 
     def __init__(self, ground: Ground) -> None:
         super().__init__(ground)
-        self._kept: dict[Pass, tuple[Block, Any]] = {}
+        self._kept: Recent[tuple[Block, Any]] = Recent()
 
     def decorate(self, asked: Pass, plan: Planned) -> tuple[Block, Any]:
         """Block of a pass with the host's rows, and what :meth:`patches` needs."""
@@ -43,11 +44,12 @@ class _Swapping(Keeper):
         """Decorated pass for the length asked."""
         planner, call_ps = self.ground.planner, self.ground.device.operator_call_ps
         key, plan = planner.planned(asked)
-        if key not in self._kept:
+        kept = self._kept.get(key)
+        if kept is None:
             block, extra = self.decorate(asked, plan)
             firsts = plan.spans[self.ground.operators(plan), 0]
-            self._kept[key] = (without_call(block, firsts, call_ps), extra)
-        block, extra = self._kept[key]
+            kept = self._kept.keep(key, (without_call(block, firsts, call_ps), extra), block.rows)
+        block, extra = kept
         block = patch(block, [*planner.attention(asked, plan), *self.patches(asked, plan, extra)])
         if len(plan.attention) and self._runs_attention(asked):
             kinds = plan.ops.kind == OpKind.ATTENTION

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.bench
 #: Aims that are not reached: see the README's table of speed.
 MISSED = (
     *("engine.12x4", "engine.40x10", "run.ahasd"),
-    *("memory.ahasd", "memory.ahasd_four_runs", "memory.llada_200_prompts"),
+    *("memory.ahasd", "memory.ahasd_four_runs", "memory.llada_200_prompts", "memory.ten_million_rows"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -166,7 +167,7 @@ class Decoding:
             knobs.near_root_depth, knobs.near_root_children, knobs.least_nodes, knobs.least_leaves,
         )  # fmt: skip
         self.reliability = Reliability(knobs.calibrate)
-        self.table = LatencyTable(self._shape, knobs.penalty)
+        self.table = LatencyTable(partial(padded, shapes=self.run.lower_shapes), knobs.penalty)
         #: Layers above the exit by padded rows: what running fewer rows there saves.
         self.above: dict[int, float] = {}
         self.cost = DraftCost(0.0, 0.0)
