@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from archsim.devices.pim.gemv import gemv, lower, plan_gemv, slice_counts
 from archsim.devices.pim.host import leftover
 from archsim.devices.pim.isa import Cmd, Field
+from archsim.devices.pim.passes import Passes
 from archsim.devices.pim.power import ENERGY, energy_pj
+from archsim.devices.pim.replay import execute
 from archsim.devices.pim.standard import devices, load_pim
 from archsim.units import InputError
 
@@ -96,3 +98,19 @@ def test_energy_is_counts_times_prices():
     assert parts["mac"] == pytest.approx(10 * 16 * 32 * 64 * ENERGY["mac_bits"].value)  # 32 INT8 products a bank
     assert parts["io"] == pytest.approx(3 * 256 * ENERGY["io_bits"].value)
     assert parts["total"] == pytest.approx(sum(v for k, v in parts.items() if k != "total"))
+
+
+@pytest.mark.parametrize("name", ["gddr6_aim", "lpddr5_pim", "lpddr5x_pim"])
+@pytest.mark.parametrize("fence", [False, True])
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(out=side, inner=side, asked=st.lists(st.integers(1, 13), min_size=2, max_size=4), slices=st.integers(0, 8))
+def test_runs_continued_from_each_other_equal_whole_ones(name, fence, out, inner, asked, slices):
+    standard = load_pim(name)
+    choice = slice_counts(standard, True)
+    passes = Passes(standard, out, inner, dtype=next(iter(standard.compute.dtypes)), fence=fence,
+                    slices=choice[slices % len(choice)])  # fmt: skip
+    for tokens in asked:
+        cycles, counts = passes.run(tokens)
+        whole = execute(standard, passes.program(tokens))
+        assert cycles == whole.cycles
+        assert (counts == whole.counts.sum(axis=0)).all()

@@ -75,6 +75,17 @@ def test_streams_with_plain_requests(device, lines):
     assert same, seen
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(lines=st.lists(st.one_of(pim_line, pim_line, plain_line), max_size=8))
+def test_one_class_of_channels(device, lines):
+    lines = [line for line in lines if "MEM" not in line and "WR_ABK" not in line]
+    for some in MASKS[1:]:
+        lines = [line.replace(f" {some}", " 0xffffffff") for line in lines]
+    same, seen = outcome(device, lines)
+    assert same, seen
+
+
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(sizes=st.lists(size, min_size=1, max_size=6), rows=st.lists(row, min_size=6, max_size=6))
 def test_served_equals_asked(sizes, rows):

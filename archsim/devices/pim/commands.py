@@ -1,8 +1,9 @@
 """Command kernel of PIM channels, event-skipping: the fast twin of :mod:`archsim.devices.pim.oracle`.
 
 The rules and their order inside a cycle are in the oracle's docstring. What makes this fast: channels that receive the
-same instructions move in step, so one of each *class* is simulated (:func:`classes`), and the clock jumps to the next
-cycle in which a class can issue, a completion is due, a refresh is due or the host can move or decode something.
+same instructions move in step, so one of each *class* is simulated (:func:`classes`); the clock jumps to the next
+cycle in which a class can issue, a completion is due, a refresh is due or the host can move or decode something; and
+of one class, a command that the queue's head repeats at equal distances is issued many times at once (:func:`repeat`).
 
 State is the vector of :mod:`archsim.devices.pim.state`.
 """
@@ -15,13 +16,14 @@ from numba import njit
 from archsim.devices.pim.isa import Program
 
 # isort: off
+from archsim.devices.pim.queues import push_reader, pop_queue, is_last, leave, to_active, answer_due, give_answer, host
 from archsim.devices.pim.state import (
-    ACT, ACT16, ACT2, ACTIVE_LIST, BLOCK, CLASSES, DIRTY, FIRST, FROM_ACTIVE, FROM_PRIORITY, FROM_QUEUE, FROM_READS,
-    FROM_WRITES, F_BANK, F_BLOCKING, F_COMMAND, F_COUNT, F_DELAY, F_KIND, F_ROW, HELD_UP, HOLD, K_BARRIER, K_PIM,
-    K_READ, LATENCY, LINE, LOGGED, MODE, NEVER, NEXT_AT, NEXT_COMMAND, NEXT_REFRESH, NOTHING, NOW, N_ACTIVE, N_READ,
-    N_WRITE, OVER, PATIENCE, PRE, PRIORITY, PROTECTED, QUEUE, READER, READERS, READER_RING, READ_LIST, REFAB, REFRESH,
-    REGISTER, RING, SEGMENT, SEGMENTS, SEGMENT_RING, STALLED, TMOD, TOTAL, TWO_STEP, WHAT, WHICH, WRITERS, WRITE_LIST,
-    WRITE_MODE, due, is_single, issue,
+    ACT, ACT16, ACT2, ACTIVE_LIST, BLOCK, CAS, CLASSES, COUNTS, DIRTY, FIRST, FROM_ACTIVE, FROM_PRIORITY, FROM_QUEUE,
+    FROM_READS, FROM_WRITES, F_BANK, F_BLOCKING, F_COMMAND, F_KIND, F_ROW, HELD_UP, HOLD, K_PIM, K_READ, LATENCY,
+    LINE, LOGGED, MAC16, MODE, NEVER, NEXT_AT, NEXT_COMMAND, NEXT_REFRESH, NOTHING, NOW, N_ACTIVE, N_READ, N_WRITE,
+    OVER, PATIENCE, PRE, PRIORITY, PROTECTED, QUEUE, READERS, READ_LIST, REFAB, REFRESH, REGISTER, RING, SEGMENT,
+    SEGMENTS, SEGMENT_RING, SPACING, STALLED, TMOD, TOTAL, TWO_STEP, WHAT, WHICH, WRITERS, WRITE_LIST, WRITE_MODE,
+    due, is_single, issue,
 )  # fmt: skip
 
 # isort: on
@@ -30,7 +32,7 @@ from archsim.devices.pim.state import (
 MORE = -3
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def best_of(m, h, lines, first, count, now):
     """FR-FCFS: the request of a list that may issue first, oldest on a tie: (cycle, command, index)."""
     at, command, index = NEVER, -1, -1
@@ -42,7 +44,7 @@ def best_of(m, h, lines, first, count, now):
     return at, command, index
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def choose(m, h, lines, now, live):
     """What the class issues next: (cycle, command). WHAT and WHICH say for whom; the command is -1 for a barrier.
 
@@ -79,7 +81,7 @@ def choose(m, h, lines, now, live):
     return at, command
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def set_write_mode(m, h):
     """Plain requests: to writes above 80 % of the queue or without reads, back below 20 % with reads."""
     if m[h + WRITE_MODE] == 0:
@@ -89,23 +91,7 @@ def set_write_mode(m, h):
         m[h + WRITE_MODE] = 0
 
 
-@njit(cache=True)
-def drop(m, h, first, count, index):
-    """Take entry `index` out of a list whose length is at `count`."""
-    m[h + count] -= 1
-    for k in range(h + first + index, h + first + m[h + count]):
-        m[k] = m[k + 1]
-
-
-@njit(cache=True)
-def push_reader(m, h, done, i):
-    """Answer of instruction `i` under way, due at `done`."""
-    at = h + READER_RING + 2 * ((m[h + READER] + m[h + READERS]) % RING)
-    m[at], m[at + 1] = done, i
-    m[h + READERS] += 1
-
-
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def protects(m, h, lines, bank):
     """Whether an activated plain request waits for the row that is open in `bank`."""
     found = False
@@ -114,18 +100,7 @@ def protects(m, h, lines, bank):
     return found
 
 
-@njit(cache=True)
-def pop_queue(m, h):
-    """Take the head out of the in-order queue."""
-    at = h + SEGMENT_RING + 2 * m[h + SEGMENT]
-    m[at + 1] -= 1
-    m[h + TOTAL] -= 1
-    if m[at + 1] == 0:
-        m[h + SEGMENT] = (m[h + SEGMENT] + 1) % 64
-        m[h + SEGMENTS] -= 1
-
-
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def serve(m, h, lines, command, now):
     """Issue the chosen command for the chosen request; a mode switch takes its place when the mode differs."""
     what = m[h + WHAT]
@@ -157,14 +132,16 @@ def serve(m, h, lines, command, now):
     return command
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def finish(m, h, lines, i, what, now):
     """The final command of a request has issued: it leaves its list, its answer or its end is booked."""
     if what == FROM_PRIORITY:
         m[h + PRIORITY] -= 1
         return
     done = now + m[LATENCY + lines[i, F_COMMAND]]
-    if lines[i, F_BLOCKING] == 1 or lines[i, F_KIND] == K_READ:
+    if lines[i, F_BLOCKING] == 1 and what == FROM_QUEUE and m[h + READERS] == 0 and not is_last(m, h):
+        m[STALLED] -= 1
+    elif lines[i, F_BLOCKING] == 1 or lines[i, F_KIND] == K_READ:
         push_reader(m, h, done, i)
     else:
         m[h + WRITERS] = max(m[h + WRITERS], done)
@@ -174,124 +151,63 @@ def finish(m, h, lines, i, what, now):
         leave(m, h, what)
 
 
-@njit(cache=True)
-def leave(m, h, what):
-    """The chosen plain request leaves its list."""
-    if what == FROM_ACTIVE:
-        drop(m, h, ACTIVE_LIST, N_ACTIVE, m[h + WHICH])
-    elif what == FROM_READS:
-        drop(m, h, READ_LIST, N_READ, m[h + WHICH])
-    else:
-        drop(m, h, WRITE_LIST, N_WRITE, m[h + WHICH])
+@njit(cache=True, _nrt=False)
+def repeats(m, h, lines, now):
+    """How often the head of the queue will issue its final command in steps of ``SPACING``, all else unchanged.
 
-
-@njit(cache=True)
-def to_active(m, h, what, i):
-    """A plain request whose row was activated moves to the end of the active list."""
-    leave(m, h, what)
-    m[h + ACTIVE_LIST + m[h + N_ACTIVE]] = i
-    m[h + N_ACTIVE] += 1
-
-
-@njit(cache=True)
-def accept(m, h, lines, i, count, now):
-    """Requests of `count` of instruction `i` that the class takes."""
-    kind = lines[i, F_KIND]
-    if kind in (K_PIM, K_BARRIER):
-        if m[h + N_READ] + m[h + N_WRITE] > 0:
-            return 0
-        taken = min(count, QUEUE - m[h + TOTAL])
-        if taken > 0:
-            m[h + DIRTY] |= m[h + TOTAL] == 0
-            tail = h + SEGMENT_RING + 2 * ((m[h + SEGMENT] + m[h + SEGMENTS] - 1) % 64)
-            if m[h + SEGMENTS] == 0 or m[tail] != i:
-                tail = h + SEGMENT_RING + 2 * ((m[h + SEGMENT] + m[h + SEGMENTS]) % 64)
-                m[tail], m[tail + 1] = i, 0
-                m[h + SEGMENTS] += 1
-            m[tail + 1] += taken
-            m[h + TOTAL] += taken
-        return taken
-    if m[h + TOTAL] > 0:
-        return 0
-    m[h + DIRTY] = 1
-    if kind == K_READ:
-        if m[h + N_WRITE] > 0:  # any queued write answers it: trace requests carry no flat address
-            push_reader(m, h, now, i)
-            return 1
-        if m[h + N_READ] >= QUEUE:
-            return 0
-        m[h + READ_LIST + m[h + N_READ]] = i
-        m[h + N_READ] += 1
-        return 1
-    if m[h + N_WRITE] >= QUEUE:
-        return 0
-    m[h + WRITE_LIST + m[h + N_WRITE]] = i
-    m[h + N_WRITE] += 1
-    return 1
-
-
-@njit(cache=True)
-def answer_due(m, h, lines):
-    """Cycle in which the oldest answer can be given; a barrier waits until no unfinished writer is left."""
-    if m[h + READERS] == 0:
-        return NEVER
-    at = h + READER_RING + 2 * m[h + READER]
-    if lines[m[at + 1], F_KIND] == K_BARRIER:
-        return max(m[at] + 1, m[h + WRITERS] + 1)
-    return m[at]
-
-
-@njit(cache=True)
-def give_answer(m, h, lines, now):
-    """Give the oldest answer; the last one of a blocking instruction lets the host go on."""
-    slot, i = m[h + READER_RING + 2 * m[h + READER]], m[h + READER_RING + 2 * m[h + READER] + 1]
-    m[h + READER] = (m[h + READER] + 1) % RING
-    m[h + READERS] -= 1
-    if lines[i, F_BLOCKING] == 1:
-        m[STALLED] -= 1
-        if m[STALLED] == 0:
-            m[LINE] += 1
-            m[HOLD] = max(now + 1, slot + lines[i, F_DELAY])
-
-
-@njit(cache=True)
-def host(m, lines, on, now):
-    """Overflow move, then decode of one line. Returns whether it has more to do in the next cycle.
-
-    Requests that were refused wait until the class serves something, so they are no reason to look again.
+    From `now` on, until the next answer or refresh, or until the host does more than let one refused request in for
+    each that is issued. Only for one class.
     """
-    classes = m[CLASSES]
-    end = m[FIRST] + classes * BLOCK
-    was, left = False, False
-    for h in range(m[FIRST], end, BLOCK):
-        if m[h + OVER] > 0:
-            was = True
-            m[h + OVER] -= accept(m, h, lines, m[LINE], m[h + OVER], now)
-            left |= m[h + OVER] > 0
-    if m[STALLED] > 0 or m[LINE] >= lines.shape[0]:
-        return False
-    if was:
-        if not left:
-            m[LINE] += 1
-        return not left
-    if now < m[HOLD]:
-        return False
-    i = m[LINE]
-    if lines[i, F_KIND] > 0:
-        for c in range(classes):
-            if on[i, c] == 1:
-                h = m[FIRST] + c * BLOCK
-                m[h + OVER] = lines[i, F_COUNT] - accept(m, h, lines, i, lines[i, F_COUNT], now)
-                left |= m[h + OVER] > 0
-                if lines[i, F_BLOCKING] == 1:
-                    m[STALLED] += lines[i, F_COUNT]
-    if not left and m[STALLED] == 0:
-        m[LINE] += 1
-        return True
-    return False
+    command, head = m[h + NEXT_COMMAND], h + SEGMENT_RING + 2 * m[h + SEGMENT]
+    if m[h + WHAT] != FROM_QUEUE or m[h + DIRTY] == 1 or command < MAC16 or command >= REFAB:
+        return 0
+    i, gap = m[head], max(1, m[SPACING + command])
+    if command != lines[i, F_COMMAND] or lines[i, F_KIND] != K_PIM:
+        return 0
+    if lines[i, F_BLOCKING] == 1 and m[h + READERS] > 0:
+        return 0
+    if lines[i, F_BANK] >= 0 or m[REGISTER + command] != m[h + MODE] or m[h + NEXT_AT] != now + gap:
+        return 0
+    if m[CAS + command] >= 0 and gap > m[LATENCY + command]:
+        return 0
+    count = (min(answer_due(m, h, lines), m[h + NEXT_REFRESH]) - 1 - now) // gap
+    if m[h + OVER] == 0:
+        return min(count, m[head + 1] - 1) if m[STALLED] > 0 else 0
+    tail = h + SEGMENT_RING + 2 * ((m[h + SEGMENT] + m[h + SEGMENTS] - 1) % 64)
+    if m[h + TOTAL] != QUEUE - 1 or m[tail] != m[LINE] or lines[m[LINE], F_KIND] != K_PIM:
+        return 0
+    return min(count, m[h + OVER] - 1) if head == tail else min(count, m[h + OVER] - 1, m[head + 1] - 1)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
+def repeat(m, h, lines, log, count, now):
+    """Issue what the head of the queue issues next `count` times; returns the cycle of the last.
+
+    Each time raises the same gates by the same distance, so the state is that after the last one.
+    """
+    command, head = m[h + NEXT_COMMAND], h + SEGMENT_RING + 2 * m[h + SEGMENT]
+    gap = max(1, m[SPACING + command])
+    last = now + count * gap
+    for k in range(m[LOGGED], min(m[LOGGED] + count, log.shape[0])):
+        log[k, 0], log[k, 1] = now + (k + 1 - m[LOGGED]) * gap, command
+    m[LOGGED] += count
+    issue(m, h, command, -1, lines[m[head], F_ROW], last)
+    m[h + COUNTS + command] += count - 1
+    if lines[m[head], F_BLOCKING] == 1:
+        m[STALLED] -= count
+    else:
+        m[h + WRITERS] = max(m[h + WRITERS], last + m[LATENCY + command])
+    m[head + 1] -= count
+    if m[h + OVER] > 0:
+        m[h + OVER] -= count
+        m[h + SEGMENT_RING + 2 * ((m[h + SEGMENT] + m[h + SEGMENTS] - 1) % 64) + 1] += count
+    else:
+        m[h + TOTAL] -= count
+    m[h + NEXT_AT] = last + gap
+    return last
+
+
+@njit(cache=True, _nrt=False)
 def run(m, lines, on, log, steps):
     """Run a program on, for at most `steps` event steps.
 
@@ -304,7 +220,8 @@ def run(m, lines, on, log, steps):
     log : int64 [commands, 2] or [0, 2]
         Receives cycle and id of each command of the first class, as many as fit.
     steps : int
-        Called again with the same arguments, it goes on where it stopped.
+        Called again with the same arguments, it goes on where it stopped. After a program whose last instruction
+        blocks, another one goes on there once ``m[LINE]`` is 0.
 
     Returns
     -------
@@ -341,13 +258,18 @@ def run(m, lines, on, log, steps):
                 if blocked > PATIENCE:
                     return -1
                 m[h + NEXT_AT], m[h + NEXT_COMMAND] = choose(m, h, lines, now + 1, False)
+                count = repeats(m, h, lines, now) if m[CLASSES] == 1 else 0
+                if count > 0:
+                    now = repeat(m, h, lines, log, count, now)
+                    soonest = now + 1 if m[h + OVER] > 0 else NEVER
             if m[h + READERS] >= RING - 2:
                 return -2
             soonest = min(soonest, max(now + 1, min(m[h + NEXT_AT], answer_due(m, h, lines), m[h + NEXT_REFRESH])))
-        if m[LINE] == lines.shape[0] and m[STALLED] == 0:
-            return now
         if m[HOLD] > now:
             soonest = min(soonest, m[HOLD])
+        if m[LINE] == lines.shape[0] and m[STALLED] == 0:
+            m[NOW], m[HELD_UP] = soonest, blocked
+            return now
         if soonest >= NEVER:
             return -1
         now = soonest
@@ -357,6 +279,8 @@ def run(m, lines, on, log, steps):
 
 def classes(program: Program) -> tuple[np.ndarray, np.ndarray]:
     """Channels that receive the same instructions: (`on` by class [n, classes], class of each channel)."""
+    if (program.on == program.on[:, :1]).all():
+        return np.ascontiguousarray(program.on[:, :1]), np.zeros(program.on.shape[1], np.int64)
     packed = np.packbits(program.on.astype(np.uint8), axis=0)
     _, first, which = np.unique(packed, axis=1, return_index=True, return_inverse=True)
     return np.ascontiguousarray(program.on[:, first]), np.asarray(which, np.int64).reshape(-1)

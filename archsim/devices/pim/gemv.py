@@ -31,6 +31,9 @@ MAX_SIDE = 1 << 22
 #: The most instructions of a program: 64 bytes each.
 MAX_LINES = 1 << 21
 K_PIM, K_BARRIER = int(Kind.PIM), int(Kind.BARRIER)
+#: The barrier that ends a program.
+END = np.array([[K_BARRIER, -1, 1, -1, -1, 1, 0, 0]], np.int64)
+END.setflags(write=False)
 WRGB, WRMAC16, MAC16, RDMAC16 = int(Cmd.WRGB), int(Cmd.WRMAC16), int(Cmd.MAC16), int(Cmd.RDMAC16)
 
 
@@ -272,7 +275,23 @@ def lower(standard: PimStandard, plan: Plan, *, fence: bool = False) -> Program:
     InputError
         More than :data:`MAX_LINES` instructions or :data:`~archsim.devices.pim.replay.MAX_REQUESTS` requests.
     """
-    compute, channels = standard.compute, standard.organisation["channels"]
+    pieces = [np.tile(lines, (times, 1)) for lines, times in pass_lines(standard, plan, fence=fence)]
+    lines = np.concatenate([*pieces, END])
+    on = np.zeros((len(lines), standard.organisation["channels"]), np.int64)
+    on[:, : plan.channels * plan.slices] = 1
+    on[lines[:, Field.KIND] == K_BARRIER] = 1
+    return Program(lines, on)
+
+
+def pass_lines(standard: PimStandard, plan: Plan, *, fence: bool = False) -> list[tuple[np.ndarray, int]]:
+    """Instructions of a pass over the weights, and how many passes: of whole groups of tokens, then of the rest.
+
+    Raises
+    ------
+    InputError
+        As :func:`lower`.
+    """
+    compute = standard.compute
     w, tiles = _walk_of(standard, plan, fence), np.array(plan.tile_outputs, np.int64)
     whole, rest = divmod(plan.tokens, compute.tokens_per_pass)
     groups = [(compute.tokens_per_pass, whole)] * (whole > 0) + [(rest, 1)] * (rest > 0)
@@ -288,13 +307,8 @@ def lower(standard: PimStandard, plan: Plan, *, fence: bool = False) -> Program:
     for (number, _), (group, times) in zip(sizes, groups, strict=True):
         lines = np.empty((number, len(Field)), np.int64)
         walk(tiles, w, group, lines)
-        pieces.append(np.tile(lines, (times, 1)))
-    pieces.append(np.array([[K_BARRIER, -1, 1, -1, -1, 1, 0, 0]], np.int64))
-    lines = np.concatenate(pieces)
-    on = np.zeros((len(lines), channels), np.int64)
-    on[:, : plan.channels * plan.slices] = 1
-    on[lines[:, Field.KIND] == K_BARRIER] = 1
-    return Program(lines, on)
+        pieces.append((lines, times))
+    return pieces
 
 
 def _walk_of(standard: PimStandard, plan: Plan, fence: bool) -> Walk:

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from archsim.devices.pim.isa import Cmd, Program
-from archsim.devices.pim.replay import execute
+from archsim.devices.pim.replay import Run, execute
 from archsim.devices.pim.standard import PimStandard
 from archsim.units import InputError
 
@@ -97,7 +97,11 @@ def leftover(standard: PimStandard, program: Program, *, ranks: int = 2, inside:
     """
     if ranks < 1:
         raise InputError(f"{ranks} ranks; expected 1 or more")
-    run = execute(standard, program, log=True)
+    return shares(standard, execute(standard, program, log=True), ranks=ranks, inside=inside)
+
+
+def shares(standard: PimStandard, run: Run, *, ranks: int = 2, inside: tuple[Cmd, ...] = ()) -> Leftover:
+    """Shares during a run whose commands were logged; `ranks` and `inside` as of :func:`leftover`."""
     at, command = np.ascontiguousarray(run.log[:, 0]), run.log[:, 1]
     delay = np.zeros(len(Cmd), np.int64)
     burst = standard.cycles["nBL"]

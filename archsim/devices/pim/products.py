@@ -24,9 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from archsim.device import BLOCK, DType
-from archsim.devices.pim.gemv import best_plan, lower, plan_gemv
-from archsim.devices.pim.host import leftover
+from archsim.devices.pim.gemv import END, pass_lines, plan_gemv
+from archsim.devices.pim.host import leftover, shares
 from archsim.devices.pim.isa import Cmd, Field, Kind, Program
+from archsim.devices.pim.passes import Passes, fastest, layouts
 from archsim.devices.pim.power import OFF_CHIP
 from archsim.devices.pim.replay import execute
 from archsim.devices.pim.standard import PimStandard, load_pim
@@ -127,11 +128,6 @@ def _counts(standard: PimStandard, number: np.ndarray, dtype: str, inside: tuple
     )
 
 
-def _lost(standard: PimStandard, program: Program, ranks: int, inside: tuple[Cmd, ...] = ()) -> float:
-    """Share of its rate that a sequential stream in another rank loses; 0 for one rank."""
-    return 0.0 if ranks < 2 else 1 - leftover(standard, program, ranks=ranks, inside=inside).other_ranks
-
-
 def _passes(standard: PimStandard, tokens: int, run: Callable[[int], tuple[int, np.ndarray]]) -> tuple[int, np.ndarray]:
     """Cycles and command counts for `tokens` vectors, continued as the module's docstring says."""
     at_once, refresh_cycles = standard.compute.tokens_per_pass, standard.refresh_cycles
@@ -154,21 +150,27 @@ def _ps(standard: PimStandard, cycles: int) -> int:
     return int(-(-cycles * standard.tck_ps // 1))
 
 
+@lru_cache(maxsize=256)
+def _layouts(part: Part, k: int, n: int, dtype: str, fence: bool) -> list[Passes]:
+    """Layouts of a matrix of `k` inputs and `n` outputs, with what was walked of each."""
+    return layouts(standard_of(part), n, k, dtype=dtype, fence=fence)
+
+
+@lru_cache(maxsize=1024)
+def _lost(part: Part, m: int, k: int, n: int, dtype: str, fence: bool, ranks: int) -> float:
+    """Share of its rate that a sequential stream in another rank loses to a pass of `m` vectors."""
+    passes = fastest(_layouts(part, k, n, dtype, fence), m)
+    return 1 - leftover(standard_of(part), passes.program(m), ranks=ranks).other_ranks
+
+
 @lru_cache(maxsize=4096)
 def product(part: Part, m: int, k: int, n: int, dtype: str, fence: bool, ranks: int) -> Product:
     """Time and counts of ``[m, k] x [k, n]``; `ranks` above 1 also asks what the other ranks lose."""
-    standard = standard_of(part)
-    at_once = standard.compute.tokens_per_pass
-
-    def run(tokens: int) -> tuple[int, np.ndarray]:
-        done = best_plan(standard, n, k, dtype=dtype, tokens=tokens, fence=fence)[1]
-        return done.cycles, done.counts.sum(axis=0)
-
-    cycles, number = _passes(standard, m, run)
+    standard, choice = standard_of(part), _layouts(part, k, n, dtype, fence)
+    cycles, number = _passes(standard, m, lambda tokens: fastest(choice, tokens).run(tokens))
     lost = 0.0
     if ranks > 1:
-        plan = best_plan(standard, n, k, dtype=dtype, tokens=min(m, at_once), fence=fence)[0]
-        lost = _lost(standard, lower(standard, plan, fence=fence), ranks)
+        lost = _lost(part, min(m, standard.compute.tokens_per_pass), k, n, dtype, fence, ranks)
     return Product(_ps(standard, cycles), _counts(standard, number, dtype), lost)
 
 
@@ -176,6 +178,43 @@ def heads_per_channel(kv_heads: int, channels: int) -> tuple[int, int]:
     """KV heads that a channel holds, and the channels that share one head."""
     shared = max(1, channels // kv_heads)
     return -(-kv_heads * shared // channels), shared
+
+
+class Heads(NamedTuple):
+    """Products of the heads of one channel, one after the other.
+
+    Attributes
+    ----------
+    heads, out, inner : int
+        Heads; outputs and inputs of each.
+    """
+
+    part: Part  # of one channel
+    heads: int
+    out: int
+    inner: int
+    dtype: str
+    fence: bool
+
+    def program(self, tokens: int) -> Program:
+        """Instructions for `tokens` vectors a head; each head lies in rows of its own."""
+        one = standard_of(self.part)
+        plan = plan_gemv(one, self.out, self.inner, dtype=self.dtype, tokens=tokens)
+        pieces = [np.tile(lines, (times, 1)) for lines, times in pass_lines(one, plan, fence=self.fence)]
+        body = np.concatenate(pieces * self.heads)
+        row = body[:, Field.ROW]
+        row += np.where(row >= 0, np.repeat(np.arange(self.heads) * plan.rows, len(body) // self.heads), 0)
+        whole = np.concatenate([body, END])
+        return Program(whole, np.ones((len(whole), 1), np.int64))
+
+
+@lru_cache(maxsize=8192)
+def _one_pass(heads: Heads, tokens: int, ranks: int, inside: tuple[Cmd, ...]) -> tuple[int, np.ndarray, float]:
+    """Cycles, counts [commands] and loss of other ranks of `tokens` vectors that share one pass."""
+    one = standard_of(heads.part)
+    run = execute(one, heads.program(tokens), log=ranks > 1)
+    lost = 1 - shares(one, run, ranks=ranks, inside=inside).other_ranks if ranks > 1 else 0.0
+    return run.cycles, run.counts.sum(axis=0), lost
 
 
 @lru_cache(maxsize=8192)
@@ -194,26 +233,19 @@ def head_products(
     out, inner, tokens : int
         Outputs, inputs and vectors of each.
     """
-    standard, one = standard_of(part), standard_of(part._replace(channels=1))
-    inside = (Cmd.RDMAC16,) if stage == "scores" else (Cmd.WRGB,)
-
-    def program(vectors: int) -> Program:
-        plan = plan_gemv(one, out, inner, dtype=dtype, tokens=vectors)
-        lines = lower(one, plan, fence=fence).lines
-        body = np.tile(lines[:-1], (heads, 1))
-        shift = np.repeat(np.arange(heads, dtype=np.int64) * plan.rows, len(lines) - 1)
-        body[:, Field.ROW] += np.where(body[:, Field.ROW] >= 0, shift, 0)
-        whole = np.concatenate([body, lines[-1:]])
-        return Program(whole, np.ones((len(whole), 1), np.int64))
+    standard, alone = standard_of(part), Heads(part._replace(channels=1), heads, out, inner, dtype, fence)
+    within = ((Cmd.RDMAC16,) if stage == "scores" else (Cmd.WRGB,)) if local else ()
+    first = min(tokens, standard.compute.tokens_per_pass)
+    *counted, lost = _one_pass(alone, first, ranks, within)
 
     def run(vectors: int) -> tuple[int, np.ndarray]:
-        done = execute(one, program(vectors))
+        if vectors == first:
+            return counted[0], counted[1]
+        done = execute(standard_of(alone.part), alone.program(vectors))
         return done.cycles, done.counts.sum(axis=0)
 
-    cycles, number = _passes(standard, tokens, run)
+    cycles, number = _passes(standard_of(alone.part), tokens, run)
     number = number * standard.organisation["channels"]
-    within = inside if local else ()
-    lost = _lost(one, program(min(tokens, standard.compute.tokens_per_pass)), ranks, within)
     return Product(_ps(standard, cycles), _counts(standard, number, dtype, within), lost)
 
 
@@ -236,7 +268,8 @@ def kv_write(part: Part, m: int, kv_heads: int, head_dim: int, bits: int, ranks:
     lines.append((int(Kind.BARRIER), -1, 1, -1, -1, 1, 0, 0))
     table = np.array(lines, np.int64)
     program = Program(table, np.ones((len(table), 1), np.int64))
-    run = execute(one, program)
+    run = execute(one, program, log=ranks > 1)
     number = run.counts.sum(axis=0) * standard.organisation["channels"]
     dtype = next(iter(standard.compute.dtypes))
-    return Product(_ps(standard, run.cycles), _counts(standard, number, dtype), _lost(one, program, ranks))
+    lost = 1 - shares(one, run, ranks=ranks).other_ranks if ranks > 1 else 0.0
+    return Product(_ps(standard, run.cycles), _counts(standard, number, dtype), lost)

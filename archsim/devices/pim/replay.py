@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ class Run:
 
 
 @cache
-def _load() -> None:
+def load_kernel() -> None:
     """Compile or load the kernel before its time is taken: run the empty program, once a process."""
     steps = Steps(1)
     steps.barrier()
@@ -88,12 +88,36 @@ def _load() -> None:
     commands.run(m, program.lines, program.on, np.empty((0, 2), np.int64), SLICE_STEPS)
 
 
-def _run(standard: PimStandard, program: Program, on: np.ndarray, log: np.ndarray) -> tuple[int, np.ndarray]:
-    """Run the kernel slice by slice, so that an interrupt is seen: its return value and the state it left."""
-    m = state.new_state(standard, on.shape[1])
-    while (cycles := commands.run(m, program.lines, on, log, SLICE_STEPS)) == commands.MORE:
+def advance(m: np.ndarray, lines: np.ndarray, on: np.ndarray, log: np.ndarray) -> int:
+    """Run a program on from state `m`, slice by slice, so that an interrupt is seen: the cycle in which it ends.
+
+    Parameters
+    ----------
+    m : int64 vector
+        State of the kernel, changed in place.
+    lines, on, log : int64 arrays
+        As :func:`archsim.devices.pim.commands.run` takes them.
+
+    Raises
+    ------
+    PimError
+        The program can never end.
+    """
+    while (cycles := commands.run(m, lines, on, log, SLICE_STEPS)) == commands.MORE:
         pass
-    return int(cycles), m
+    if cycles == -2:
+        raise PimError("more answers wait in a channel than the model holds")
+    if cycles < 0:
+        line = int(lines[min(int(m[state.LINE]), len(lines) - 1), Field.LINE])
+        raise PimError(f"the program stops at instruction {m[state.LINE] + 1} (line {line}) and never ends")
+    return int(cycles)
+
+
+def counts_of(m: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Commands issued so far [channels, commands] of state `m`; `which` is the class of each channel."""
+    first = m[state.FIRST] + state.COUNTS
+    blocks = [m[first + c * state.BLOCK :][: state.N] for c in range(int(m[state.CLASSES]))]
+    return np.stack(blocks)[which]
 
 
 def execute(standard: PimStandard, program: Program, *, log: bool = False, where: str = "") -> Run:
@@ -102,7 +126,7 @@ def execute(standard: PimStandard, program: Program, *, log: bool = False, where
     Parameters
     ----------
     log : bool
-        Record cycle and id of each command of channel 0 (the kernel then runs twice).
+        Record cycle and id of each command of channel 0 (the kernel runs again where they are far more than requests).
     where : str
         File the program comes from, for messages.
 
@@ -113,42 +137,49 @@ def execute(standard: PimStandard, program: Program, *, log: bool = False, where
     PimError
         The program can never end.
     """
-    if int(program.lines[:, Field.COUNT].sum()) > MAX_REQUESTS:
+    requests = int(program.lines[:, Field.COUNT].sum())
+    if requests > MAX_REQUESTS:
         raise InputError(f"the program has more than {MAX_REQUESTS} requests a channel; split it")
     if program.lines[-1:, Field.KIND].tolist() != [int(Kind.BARRIER)]:
         raise PimError("the program has no barrier at its end, so it never ends")
-    _check(standard, program, where)
-    _load()
+    check(standard, program.lines, where)
+    load_kernel()
     began = time.process_time()
     on, which = commands.classes(program)
     if log:  # the kernel logs the first class
         order = np.argsort(np.arange(on.shape[1]) != which[0], kind="stable")
         on, which = np.ascontiguousarray(on[:, order]), np.argsort(order)[which]
-    cycles, m = _run(standard, program, on, np.empty((0, 2), np.int64))
-    if cycles == -2:
-        raise PimError("more answers wait in a channel than the model holds")
-    if cycles < 0:
-        line = int(program.lines[min(int(m[state.LINE]), len(program.lines) - 1), Field.LINE])
-        raise PimError(f"the program stops at instruction {m[state.LINE] + 1} (line {line}) and never ends")
-    first = m[state.FIRST] + state.COUNTS
-    blocks = [m[first + c * state.BLOCK :][: state.N] for c in range(on.shape[1])]
+    recorded = np.empty((min(requests + requests // 4 + 1024, MAX_LOGGED) if log else 0, 2), np.int64)
+    m = state.new_state(standard, on.shape[1])
+    cycles = advance(m, program.lines, on, recorded)
     cpu_s = time.process_time() - began
-    recorded = np.empty((int(m[state.LOGGED]) if log else 0, 2), np.int64)
-    if log:
-        _run(standard, program, on, recorded)
-    return Run(cycles, np.stack(blocks)[which], cpu_s, recorded)
+    if log and m[state.LOGGED] > len(recorded):
+        recorded = np.empty((int(m[state.LOGGED]), 2), np.int64)
+        advance(state.new_state(standard, on.shape[1]), program.lines, on, recorded)
+    return Run(cycles, counts_of(m, which), cpu_s, recorded[: m[state.LOGGED]] if log else recorded)
 
 
-def _check(standard: PimStandard, program: Program, where: str) -> None:
-    """Refuse commands the device lacks."""
-    known = [int(c) for c in standard.latency]
-    strange = (program.lines[:, Field.COMMAND] >= 0) & ~np.isin(program.lines[:, Field.COMMAND], known)
+def check(standard: PimStandard, lines: np.ndarray, where: str = "") -> None:
+    """Refuse commands the device lacks.
+
+    Raises
+    ------
+    InputError
+        Names the first.
+    """
+    strange = _lacks(standard)[lines[:, Field.COMMAND]]
     if strange.any():
-        first = program.lines[strange.argmax()]
+        first = lines[strange.argmax()]
         at = f"{where}:{first[Field.LINE]}: " if where else ""
         known_names = ", ".join(TEXT[c] for c in sorted(standard.latency))
         command = TEXT[Cmd(int(first[Field.COMMAND]))]
         raise InputError(f"{at}{standard.name} has no {command} command; it has {known_names}")
+
+
+@lru_cache(maxsize=64)
+def _lacks(standard: PimStandard) -> np.ndarray:
+    """By command id, whether the device lacks it; False for -1, no command."""
+    return np.array([command not in standard.latency for command in Cmd] + [False])
 
 
 def named(counts: np.ndarray) -> dict[str, int]:

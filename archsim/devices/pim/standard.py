@@ -78,9 +78,9 @@ class Compute:
     fence_ns: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PimStandard:
-    """One resolved PIM standard.
+    """One resolved PIM standard; equal to itself only.
 
     Attributes
     ----------

@@ -6,6 +6,8 @@ a block starts; ``m[h + FIELD]``). Times are cycles.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numba import njit
 
@@ -23,7 +25,8 @@ LATENCY = 16
 REGISTER = LATENCY + N  # 1: the command needs the register mode
 CAS = REGISTER + N  # command that starts the data clock first; -1: none
 OPENS = CAS + N  # 1: an all-bank command that needs its row open in all banks
-EFFECT = OPENS + N  # by command: (first entry, entries) at channel, bank group, bank
+SPACING = OPENS + N  # cycles by which an all-bank command keeps itself away
+EFFECT = SPACING + N  # by command: (first entry, entries) at channel, bank group, bank
 ENTRIES = EFFECT + 6 * N
 
 # Block of a class.
@@ -49,9 +52,9 @@ NOTHING, PROTECTED = -1, -2
 PATIENCE = 1 << 16  # cycles in a row in which a row may be protected before the run is called stuck
 FROM_ACTIVE, FROM_PRIORITY, FROM_QUEUE, FROM_READS, FROM_WRITES = range(5)
 
-ACT, ACT2, PRE, PREA, RD, WR, ACT16, ACT16_2, MAC, TMOD, REFAB, RDCP, WRCP = (
-    int(c) for c in (Cmd.ACT, Cmd.ACT2, Cmd.PRE, Cmd.PREA, Cmd.RD, Cmd.WR, Cmd.ACT16, Cmd.ACT16_2, Cmd.MAC, Cmd.TMOD,
-                     Cmd.REFAB, Cmd.RDCP, Cmd.WRCP)
+ACT, ACT2, PRE, PREA, RD, WR, ACT16, ACT16_2, MAC, MAC16, TMOD, REFAB, RDCP, WRCP = (
+    int(c) for c in (Cmd.ACT, Cmd.ACT2, Cmd.PRE, Cmd.PREA, Cmd.RD, Cmd.WR, Cmd.ACT16, Cmd.ACT16_2, Cmd.MAC,
+                     Cmd.MAC16, Cmd.TMOD, Cmd.REFAB, Cmd.RDCP, Cmd.WRCP)
 )  # fmt: skip
 F_KIND, F_COMMAND, F_COUNT, F_BANK, F_ROW, F_BLOCKING, F_DELAY = (
     int(f) for f in (Field.KIND, Field.COMMAND, Field.COUNT, Field.BANK, Field.ROW, Field.BLOCKING, Field.DELAY)
@@ -59,13 +62,13 @@ F_KIND, F_COMMAND, F_COUNT, F_BANK, F_ROW, F_BLOCKING, F_DELAY = (
 K_PIM, K_BARRIER, K_READ, K_WRITE = int(Kind.PIM), int(Kind.BARRIER), int(Kind.READ), int(Kind.WRITE)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def is_single(command):
     """Whether the command works in one bank."""
     return command in (RD, WR, MAC, RDCP, WRCP)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def gate(m, h, command, bank):
     """Earliest cycle of `command`."""
     at = m[h + GATE + command]
@@ -74,7 +77,7 @@ def gate(m, h, command, bank):
     return at
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def opener(m, h, command, row):
     """Command that an all-bank command needs next for its row: precharge, activate, or itself."""
     if m[h + UNIFORM] != MIXED:
@@ -92,7 +95,7 @@ def opener(m, h, command, row):
     return ACT16 if closed else ACT16_2 if half else command
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def needed(m, h, command, bank, row):
     """Command to issue next for a request, data clock apart."""
     if command == REFAB:
@@ -115,7 +118,7 @@ def needed(m, h, command, bank, row):
     return command
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def due(m, h, command, bank, row, now):
     """Next command of a request and the first cycle from `now` on in which it may issue: (cycle, command)."""
     first = needed(m, h, command, bank, row)
@@ -128,7 +131,7 @@ def due(m, h, command, bank, row, now):
     return max(now, m[h + SYNC_UNTIL] + 1, gate(m, h, cas, bank)), cas
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def set_all(m, h, state, row):
     """All banks to one state."""
     m[h + UNIFORM], m[h + UNIFORM_ROW] = state, row
@@ -136,7 +139,7 @@ def set_all(m, h, state, row):
         m[h + STATE + b], m[h + ROW + b] = state, row
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def issue(m, h, command, bank, row, now):
     """Issue a command: count it, raise the gates it shuts, change bank and data-clock state."""
     m[h + COUNTS + command] += 1
@@ -171,6 +174,11 @@ def issue(m, h, command, bank, row, now):
 
 def new_state(standard: PimStandard, classes: int) -> np.ndarray:
     """State vector at cycle 0: banks closed, register mode off, data clock stopped."""
+    return _at_rest(standard, classes).copy()
+
+
+@lru_cache(maxsize=64)
+def _at_rest(standard: PimStandard, classes: int) -> np.ndarray:
     entries: list[int] = []
     m = np.zeros(ENTRIES, np.int64)
     m[CLASSES], m[TWO_STEP], m[REFRESH], m[NOW] = classes, standard.two_step, standard.refresh_cycles, 1
@@ -189,6 +197,8 @@ def new_state(standard: PimStandard, classes: int) -> np.ndarray:
             m[EFFECT + 6 * command + 2 * level] = ENTRIES + len(entries)
             m[EFFECT + 6 * command + 2 * level + 1] = len(longest)
             entries += [x for pair in sorted(longest.items()) for x in pair]
+            if level == 0:
+                m[SPACING + command] = longest.get(int(command), 0)
     m[FIRST] = ENTRIES + len(entries)
     block = np.zeros(BLOCK, np.int64)
     block[SYNC_UNTIL] = block[UNIFORM_ROW] = -1
