@@ -8,9 +8,9 @@ slot back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import networkx as nx
 import numpy as np
@@ -19,12 +19,13 @@ from archsim.config import InputError
 from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block
 from archsim.system import System
-from archsim.workload.blocks import COPIED, JOIN, BlockRows, Patch, forked, patch
+from archsim.workload.blocks import COPIED, BlockRows, Patch, forked, patch
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
 from archsim.workload.ops import kv_copy_ops, ops_of
 from archsim.workload.optable import Lowered, OpTable
 from archsim.workload.recent import Recent
+from archsim.workload.templates import Planned, Sized, Skeleton, skeleton_of
 
 
 @dataclass(frozen=True)
@@ -113,20 +114,6 @@ COLUMN_SHARES = 1024
 OWN_PHASE = frozenset({"draft", "revision", "preverify"})
 
 
-class Planned(NamedTuple):
-    """A planned pass.
-
-    `attention` are the rows whose columns depend on the cached length, in order; `names` and `ops` the operators in
-    execution order, `spans` (int64 [n, 2]) the first and the last row of each.
-    """
-
-    block: Block
-    attention: np.ndarray
-    names: tuple[str, ...]
-    ops: Ops
-    spans: np.ndarray
-
-
 #: As integers: members of an enumeration are slow to look up in a loop over operators.
 _PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
 
@@ -139,48 +126,6 @@ def _columns_of(ops: Ops, first: int, last: int) -> Ops:
         for name in ("n", "weight_bytes", "out_bytes", "macs")
     }
     return ops._replace(**part)
-
-
-class _Skeleton(NamedTuple):
-    """What plans of one model and phase share whatever their size, as long as operators keep their numbers of rows.
-
-    Attributes
-    ----------
-    firsts : list of tuple
-        Index, name in its layer, and layer of every operator that is lowered.
-    lengths : list of int
-        Rows of each.
-    source : int64 [n]
-        For each row of the block but the join, its row in the lowered operators one after the other.
-    planned : Planned
-        Edges, stores, attention rows and spans.
-    """
-
-    firsts: list[tuple[int, str, int]]
-    lengths: list[int]
-    source: np.ndarray
-    planned: Planned
-
-    def filled(self, pieces: Sequence[Lowered], names: tuple[str, ...], ops: Ops) -> Planned:
-        """Plan of other operators of the same numbers of rows."""
-        columns = {}
-        for name in COPIED:
-            each = np.concatenate([getattr(piece, name) for piece in pieces])
-            column, same = np.concatenate([each[self.source], JOIN[name]]), getattr(self.planned.block, name)
-            columns[name] = same if np.array_equal(column, same) else column
-        return self.planned._replace(block=self.planned.block._replace(**columns), names=names, ops=ops)
-
-
-def _skeleton(graph: nx.DiGraph, lowered: Mapping[str, tuple[int, int, Lowered, int]], planned: Planned) -> _Skeleton:
-    """Skeleton of a planned pass: which operator's rows each of its rows repeats."""
-    lengths = [len(piece.op) for _, _, piece, _ in lowered.values()]
-    starts = dict(zip(lowered, np.cumsum([0, *lengths])[:-1].tolist(), strict=True))
-    source = []
-    for name, (first, last) in zip(planned.names, planned.spans.tolist(), strict=True):
-        own = name.rpartition(f"layer{graph.nodes[name]['layer']}.")[2]
-        source.append(np.arange(last - first + 1) + starts[own])
-    firsts = [(i, own, layer) for own, (i, layer, *_) in lowered.items()]
-    return _Skeleton(firsts, lengths, np.concatenate(source), planned)
 
 
 @dataclass
@@ -210,8 +155,8 @@ class Planner:
 
     def __post_init__(self) -> None:
         self.ops = OpTable(self.system)
-        self._templates: Recent[Planned] = Recent()
-        self._skeletons: dict[Pass, _Skeleton] = {}
+        self._templates: Recent[Planned | Sized] = Recent()
+        self._skeletons: dict[Pass, Skeleton] = {}
         self._blocks: Recent[Block] = Recent()  # what they share with their template is not copied
 
     def block(self, asked: Pass) -> Block:
@@ -224,29 +169,36 @@ class Planner:
         """
         block = self._blocks.get(asked)
         if block is None:
-            _, plan = self.planned(asked)
-            block = patch(plan.block, self.attention(asked, plan))
+            _, found, lowered = self._found(asked)
+            sized = isinstance(found, Sized)
+            block = found.block(lowered) if sized else patch(found.block, self.attention(asked, found))
             self._blocks.keep(asked, block, block.rows)
         return block
 
     def planned(self, asked: Pass) -> tuple[Pass, Planned]:
         """Plan of a pass whose attention is to be patched for the length asked, and the pass it is kept under."""
+        key, found, _ = self._found(asked)
+        return key, found.planned() if isinstance(found, Sized) else found
+
+    def _found(self, asked: Pass) -> tuple[Pass, Planned | Sized, Lowered | None]:
+        """What is kept for a pass, the pass it is kept under, and a layer's attention for the length asked, if any."""
         key = replace(asked, kv=0)
-        plan = self._template(key, asked)
-        if not len(plan.attention):
-            return key, plan
-        layers, rest = divmod(len(plan.attention), len(self._attention(asked).op))
+        found = self._template(key, asked)
+        if not len(found.attention):
+            return key, found, None
+        lowered = self._attention(asked)
+        layers, rest = divmod(len(found.attention), len(lowered.op))
         if rest or layers != (asked.last or self.models[asked.role].layers) - asked.first:
             key = asked  # the device splits attention of this length into more or fewer rows
-            plan = self._template(key, asked)
-        return key, plan
+            found = self._template(key, asked)
+        return key, found, lowered
 
-    def _template(self, key: Pass, asked: Pass) -> Planned:
-        plan = self._templates.get(key)
-        if plan is None:
-            plan = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)
-            self._templates.keep(key, plan, plan.block.rows)
-        return plan
+    def _template(self, key: Pass, asked: Pass) -> Planned | Sized:
+        found = self._templates.get(key)
+        if found is None:
+            found = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)
+            self._templates.keep(key, found, found.rows)
+        return found
 
     def attention(self, asked: Pass, plan: Planned) -> list[Patch]:
         """Columns of a plan's attention rows for the length asked."""
@@ -267,7 +219,7 @@ class Planner:
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
 
-    def _plan(self, asked: Pass) -> Planned:
+    def _plan(self, asked: Pass) -> Planned | Sized:
         """Plan a pass afresh, or fill the skeleton of an equal one of another size."""
         model, place = self.models[asked.role], self.placements[asked.role]
         last = model.layers if asked.last is None else asked.last
@@ -279,10 +231,10 @@ class Planner:
         if skeleton is not None:
             pieces = [self._divided(asked, own, _pick(ops, i), layer)[0] for i, own, layer in skeleton.firsts]
             if [len(piece.op) for piece in pieces] == skeleton.lengths:
-                return skeleton.filled(pieces, names, ops)
+                return skeleton.sized(pieces, names, ops)
         planned, lowered = self._fresh_plan(asked, graph, names, ops, tail)
         if not place.streams and not asked.spilled:
-            self._skeletons[shape] = _skeleton(graph, lowered, planned)
+            self._skeletons[shape] = skeleton_of(graph, lowered, planned)
         return planned
 
     def _fresh_plan(
