@@ -92,11 +92,8 @@ from archsim.engine.core import (
     X_REM,
     X_STATE,
     heap_push,
-    leave_pools,
-    place_flow,
-    refresh_capacity,
-    release_claim,
 )
+from archsim.engine.pools import leave_pools, place_flow, refresh_capacity, release_claim
 from archsim.engine.rows import drop_wait, free_slot, free_unit, release_roots, undo_take, wake
 
 # what check_row() objects to

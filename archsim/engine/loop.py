@@ -10,13 +10,13 @@ from numba import njit
 from archsim.engine.core import (
     ADDRESS,
     AT_HEAP,
+    AT_LANE,
     AT_LIST,
     AT_PARK,
     AT_POOL,
     AT_ROW,
     AT_SLOT,
     AT_STORE,
-    AT_TIME,
     AT_UNIT,
     CALL,
     COMPLETE,
@@ -98,13 +98,11 @@ from archsim.engine.core import (
     X_ROW,
     X_STATE,
     ZEROS,
-    begin_flow,
     heap_pop,
-    leave_pools,
-    log_pools,
-    solve,
 )
+from archsim.engine.pools import begin_flow, leave_pools, log_pools
 from archsim.engine.rows import finish, free_slot, start, store_error
+from archsim.engine.shares import solve
 
 
 @njit(cache=True)
@@ -297,17 +295,27 @@ def complete(m):
 @njit(cache=True)
 def next_event(m):
     """Earliest time at which a lead or a row ends (NEVER if none), with the rows due then in the list."""
+    times = m[AT_LANE] & ADDRESS
+    top = (m[TOP] + 15) & ADDRESS & ~15
     t = NEVER
-    times = m[AT_TIME] & ADDRESS
-    for i in range(times, times + m[TOP]):
-        t = min(t, m[i])
+    for i in range(top):
+        t = min(t, m[times + i])
     n = 0
-    if t != NEVER:
-        due = (m[AT_LIST] + L_DUE * m[LIST]) & ADDRESS
-        for i in range(m[TOP]):
+    last = 0
+    for i in range(top):
+        due = m[times + i] == t
+        n += due
+        last = max(last, i if due else 0)
+    if t == NEVER:
+        n = 0
+    at = (m[AT_LIST] + L_DUE * m[LIST]) & ADDRESS
+    if n == 1:
+        m[at] = m[m[AT_SLOT] + last * SLOT_FIELDS + X_ROW]
+    elif n > 1:
+        for i in range(last + 1):
             if m[times + i] == t:
-                m[due + n] = m[m[AT_SLOT] + i * SLOT_FIELDS + X_ROW]
-                n += 1
+                m[at] = m[m[AT_SLOT] + i * SLOT_FIELDS + X_ROW]
+                at = (at + 1) & ADDRESS
     m[DUE] = n
     m[DUE_AT] = 0
     return t

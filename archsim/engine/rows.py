@@ -91,17 +91,15 @@ from archsim.engine.core import (
     WAITS,
     WANT,
     WOKEN,
+    X_LANE,
     X_REM,
     X_ROW,
     X_STATE,
-    X_TIME,
     ZEROS,
-    begin_flow,
-    claim_pool,
     heap_push,
-    release_claim,
     touch,
 )
+from archsim.engine.pools import begin_flow, claim_pool, release_claim
 
 
 @njit(cache=True)
@@ -189,7 +187,7 @@ def free_slot(m, r):
     k = (m[AT_SLOT] + m[r + R_SLOT] * SLOT_FIELDS) & ADDRESS
     m[r + R_SLOT] = -1
     m[k + X_STATE] = EMPTY
-    m[m[k + X_TIME] & ADDRESS] = NEVER
+    m[m[k + X_LANE] & ADDRESS] = NEVER
     m[k + X_ROW] = -1
     while m[TOP] > m[UNITS] and m[m[AT_SLOT] + (m[TOP] - 1) * SLOT_FIELDS + X_STATE] == EMPTY:
         m[TOP] -= 1
@@ -358,5 +356,5 @@ def start(m, row):
         begin_flow(m, k)
     else:
         m[k + X_STATE] = IN_LEAD
-        m[m[k + X_TIME] & ADDRESS] = now + lead
+        m[m[k + X_LANE] & ADDRESS] = now + lead
         m[k + X_REM] = lead

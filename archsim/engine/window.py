@@ -31,13 +31,11 @@ ROW_LOG = (
 _ADDRESS = {
     "pool": core.AT_POOL,
     "store": core.AT_STORE,
-    "fill": core.AT_FILL,
+    "step": core.AT_STEP,
     "mix": core.AT_MIX,
     "spent": core.AT_SPENT,
     "slot": core.AT_SLOT,
-    "time": core.AT_TIME,
-    "active": core.AT_ACTIVE,
-    "frozen": core.AT_FROZEN,
+    "lane": core.AT_LANE,
     "member": core.AT_MEMBER,
     "lists": core.AT_LIST,
     "heap": core.AT_HEAP,
@@ -50,24 +48,13 @@ _ADDRESS = {
     "llog": core.AT_LEVEL_LOG,
     "stage": core.AT_STAGE,
 }
-_ENTERED = [
-    core.B_ID,
-    core.B_REQUEST,
-    core.B_EMIT,
-    core.B_LABEL,
-    core.B_ROW,
-    core.B_N,
-    core.B_LEFT,
-    core.B_SUCC,
-    core.B_NSUCC,
-    core.B_DEP,
-    core.B_WAIT,
-    core.B_END,
-    core.B_NEXT,
-    core.B_USEFUL,
-    core.B_TOTAL,
-]
+_CHUNK = 1024  # rows of the window that are copied at a time, so that they stay in the cache
 _INT64 = np.dtype(np.int64)
+
+
+def _whole(slots: int) -> int:
+    """`slots` rounded up, so that the lanes are scanned in whole vectors."""
+    return (slots + 15) // 16 * 16
 
 
 class State(NamedTuple):
@@ -77,16 +64,12 @@ class State(NamedTuple):
     unit: np.ndarray  # [units + 1, UNIT_FIELDS]
     pool: np.ndarray  # [pools, POOL_FIELDS]
     store: np.ndarray  # [stores, STORE_FIELDS]
-    fill: np.ndarray  # [3, pools] scratch of the solver: capacity left, load, level
+    step: np.ndarray  # [steps, 3 * width + 2] records of the filling: left, load and level by pool, pool, level
     mix: np.ndarray  # [pools, 256] capacity by mix mask
     spent: np.ndarray  # [pools, 256] ps by mix mask
     slot: np.ndarray  # [slots, SLOT_FIELDS]
-    time: np.ndarray  # [slots] time of the slot's next event
-    active: (
-        np.ndarray
-    )  # [slots] addresses of flowing slots that draw on pools, by the level at which they reach their cap
-    frozen: np.ndarray  # [slots] scratch of the solver
-    member: np.ndarray  # [pools, slots] addresses of flowing slots by pool
+    lane: np.ndarray  # [LANES, slots]
+    member: np.ndarray  # [pools, slots, 2] flowing slots by pool: address of the slot, of its part in another pool
     lists: np.ndarray  # [LISTS, rows]
     heap: np.ndarray  # [units + 1, queue] keys of ready rows
     park: np.ndarray  # [units + 1, queue] keys of ready rows known to be blocked, ascending
@@ -104,19 +87,18 @@ class Window:
 
     def __init__(self, units: int, mix: np.ndarray, levels: np.ndarray, full: bool, step: bool) -> None:
         pools = len(mix)
-        slots, queue, rows = units + 8, 64, 1024
+        slots, queue, rows = _whole(units + 8), 64, 1024
+        width = (pools + 4) // 4 * 4  # a multiple of four, with one entry more for a part that draws nothing
         self._shapes: dict[str, tuple[int, ...]] = {
             "unit": (units + 1, core.UNIT_FIELDS),
             "pool": (pools, core.POOL_FIELDS),
             "store": (len(levels), core.STORE_FIELDS),
-            "fill": (3, pools),
+            "step": (2 * pools + 8, 3 * width + 2),
             "mix": (pools, 256),
             "spent": (pools, 256),
             "slot": (slots, core.SLOT_FIELDS),
-            "time": (slots,),
-            "active": (slots,),
-            "frozen": (slots,),
-            "member": (pools, slots),
+            "lane": (core.LANES, slots),
+            "member": (pools, slots, 2),
             "lists": (core.LISTS, rows + slots),
             "heap": (units + 1, queue),
             "park": (units + 1, queue),
@@ -132,10 +114,13 @@ class Window:
         s, m = self.s, self.s.m
         m[core.PHASE], m[core.FULL], m[core.STEP] = core.DISPATCH, int(full), int(step)
         m[core.UNITS], m[core.POOLS], m[core.STORES], m[core.TOP] = units, pools, len(levels), units
+        m[core.WIDTH], m[core.STEP_WORDS], m[core.LAST_STEP] = width, s.step.shape[1], len(s.step) - 1
+        m[core.KEEP], s.step[:, 2 * width : 3 * width] = core.BEFORE, core.NO_LEVEL
         s.unit[:, core.U_ROW], s.unit[:, core.U_RATE] = -1, 1 << core.RATE_BITS
         s.pool[:, core.P_ID], s.pool[:, core.P_CAP] = np.arange(pools), mix[:, 0]
         s.pool[:, core.P_RATE], s.pool[:, core.P_CLAIM] = 1 << core.RATE_BITS, -1
-        s.store[:], s.mix[:], s.time[:], s.slot[:, core.X_ROW] = levels, mix, core.NEVER, -1
+        s.store[:], s.mix[:] = levels, mix
+        self._empty(slice(None))
         self._chain_deps(0)
         self.slot: dict[int, int] = {}  # block id -> line in blk
 
@@ -152,7 +137,6 @@ class Window:
                 m[_ADDRESS[name]] = at
             at += math.prod(shape)
         s = State(m=m, **views)
-        s.slot[:, core.X_TIME] = m[core.AT_TIME] + np.arange(len(s.slot))
         m[core.SLOTS], m[core.LIST], m[core.QUEUE] = len(s.slot), s.lists.shape[1], s.heap.shape[1]
         m[core.POOL_ROOM], m[core.LEVEL_ROOM] = len(s.plog), len(s.llog)
         return s
@@ -163,19 +147,24 @@ class Window:
         old, new = self.s, self._layout(self.s.m[: core.AT_UNIT])
         for name, source in zip(State._fields[1:], old[1:]):
             getattr(new, name)[tuple(slice(0, n) for n in source.shape)] = source
-        new.slot[:, core.X_TIME] = new.m[core.AT_TIME] + np.arange(len(new.slot))
         for p, members in enumerate(new.member):
             for i in range(int(new.pool[p, core.P_ROWS])):
-                k = new.slot[(int(members[i]) - int(new.m[core.AT_SLOT])) // core.SLOT_FIELDS]
+                k = new.slot[(int(members[i, 0]) - int(new.m[core.AT_SLOT])) // core.SLOT_FIELDS]
                 at = int(
                     np.flatnonzero(k[core.X_POOL : core.X_POOL + 4] == new.m[core.AT_POOL] + p * core.POOL_FIELDS)[0]
                 )
-                k[core.X_PLACE + at] = new.m[core.AT_MEMBER] + p * len(new.slot) + i
-        fresh = slice(len(old.slot), None)
-        new.slot[fresh, core.X_ROW], new.time[fresh] = -1, core.NEVER
+                k[core.X_PLACE + at] = new.m[core.AT_MEMBER] + 2 * (p * len(new.slot) + i)
         self.s = new
+        self._empty(slice(len(old.slot), None))
         if len(new.dep) > len(old.dep):
             self._chain_deps(len(old.dep))
+
+    def _empty(self, slots: slice) -> None:
+        """Enter in fresh `slots` that no row is there."""
+        s = self.s
+        s.slot[slots, core.X_ROW] = -1
+        s.slot[:, core.X_LANE] = s.m[core.AT_LANE] + np.arange(len(s.slot))
+        s.lane[:, slots], s.lane[core.LANE_STEP, slots] = core.NEVER, core.BEFORE
 
     def _chain_deps(self, first: int) -> None:
         """Put the edges from `first` on into the free list."""
@@ -187,11 +176,9 @@ class Window:
     def grow_run(self) -> None:
         """Make room for at least as many running rows without a unit as are ready."""
         s = self.s
-        n = 2 * int(s.m[core.TOP] + s.unit[-1, core.U_HEAP] + s.unit[-1, core.U_PARK])
+        n = _whole(2 * int(s.m[core.TOP] + s.unit[-1, core.U_HEAP] + s.unit[-1, core.U_PARK]))
         lists = (core.LISTS, max(s.lists.shape[1], n))
-        self._grow(
-            slot=(n, core.SLOT_FIELDS), time=(n,), active=(n,), frozen=(n,), member=(len(s.pool), n), lists=lists
-        )
+        self._grow(slot=(n, core.SLOT_FIELDS), lane=(core.LANES, n), member=(len(s.pool), n, 2), lists=lists)
 
     def grow_heap(self) -> None:
         """Make room in the queues for all rows of the busiest unit."""
@@ -244,14 +231,16 @@ class Window:
         for column, width in zip(block, _WIDTHS):
             if column.dtype != _INT64 or column.shape != ((n,) if width == 1 else (n, width)):
                 raise self._bad_column(block)
-            m[at : at + n * width] = column if width == 1 else column.reshape(-1)
-            at += n * width
         if ptr.dtype != _INT64 or block.succ.dtype != _INT64:
             raise self._bad_column(block)
-        m[at : at + n + 1] = ptr
+        np.concatenate([*(column.ravel() for column in block[:16]), ptr], out=m[at : at + 27 * n + 1])
         s.arc[arc : arc + arcs] = block.succ
-        s.blk[line] = 0
-        s.blk[line, _ENTERED] = (*fields, int(m[core.ROWS]), n, n, arc, arcs, -1, len(after), -1, -2, -1, -1)
+        number, request, now, label = fields
+        # fields in the order of the core: id, rows, arcs, roots, waits, state, request, emission, label, marks
+        s.blk[line] = (
+            *(number, int(m[core.ROWS]), n, arc, arcs, 0, 0, len(after), -1, n),
+            *(0, -1, -2, request, now, label, -1, -1),
+        )
         return line
 
     def _bad_column(self, block: Block) -> BlockShapeError:
@@ -288,13 +277,14 @@ class Window:
         """Row columns (:data:`ROW_LOG`) of the blocks in `lines`, in id order."""
         s = self.s
         counts = s.blk[lines, core.B_N]
-        if len(lines) == int(s.m[core.BLOCKS]):
-            table = s.rows[: int(s.m[core.ROWS])]
-        else:
-            starts = s.blk[lines, core.B_ROW]
-            offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-            table = s.rows[np.arange(int(counts.sum())) + offsets]
-        out = {name: table[:, column].copy() for name, column in ROW_LOG if column >= 0}
+        ends = np.cumsum(counts)
+        rows = np.arange(int(counts.sum())) + np.repeat(s.blk[lines, core.B_ROW] - ends + counts, counts)
+        out = {name: np.empty(len(rows), dtype=np.int64) for name, column in ROW_LOG if column >= 0}
+        for at in range(0, len(rows), _CHUNK):
+            part = s.rows[rows[at : at + _CHUNK]]
+            for name, column in ROW_LOG:
+                if column >= 0:
+                    out[name][at : at + _CHUNK] = part[:, column]
         status = out["status"]
         out["status"] = np.array([2, 2, 3, 3, 3, 0, 1], dtype=np.int64)[status]
         out["block"] = np.repeat(s.blk[lines, core.B_ID], counts)

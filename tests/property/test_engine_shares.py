@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archsim.engine import core
+from archsim.engine.bench import contended_block
 from archsim.engine.block import make_block
+from archsim.engine.oracle import Oracle
 from archsim.engine.sim import PoolDecl, Sim, UnitDecl
 
 PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
@@ -136,3 +138,38 @@ def test_two_bottlenecks():
         {"unit": 1, "work": 10_000, "pool": [0], "coef": [1 << 20]},
     ]
     assert solved(rows, [100, 10]).tolist() == [10, 90]
+
+
+def assert_equals_oracle(units, pools, block):
+    sim = Sim(units, pools, log="tasks")
+    sim.emit(block)
+    sim.run()
+    oracle = Oracle(sim.units, sim.pools, sim.stores)
+    oracle.play(sim.script())
+    columns = oracle.columns()
+    for name, column in sim.rows().items():
+        np.testing.assert_array_equal(column, columns[name], err_msg=name)
+
+
+@pytest.mark.parametrize(("units", "pools"), [(12, 4), (16, 9)])
+def test_a_crowd_agrees_with_the_oracle(units, pools):
+    """Each event takes the filling up where the last one still holds; the oracle fills anew."""
+    declared = [UnitDecl(f"u{i}") for i in range(units)], [PoolDecl(f"p{i}", int(20 * GB)) for i in range(pools)]
+    assert_equals_oracle(*declared, contended_block(units, pools, 3 * units))
+
+
+def test_a_staircase_of_caps_agrees_with_the_oracle():
+    """More steps than the filling keeps: each cap is reached only because the row before it left something."""
+    n, left, level, rows = 12, 1 << 40, 0, []
+    for i in range(n):
+        share = left // (n - i)
+        cap = (level + share) // 2 if i < n - 1 else share + 9
+        work = (1 << 50) + (i * 7919 % 13 << 46)
+        rows.append({"unit": -1, "work": work, "cap": cap, "pool": [0], "coef": [1 << 14]})
+        left, level = left - cap, share
+    declared = [UnitDecl("u")], [PoolDecl("p", 1 << 34)]
+    sim = Sim(*declared)
+    sim.emit(make_block(rows))
+    sim.run(until_ps=1)
+    assert sim.window.s.m[core.KEEP] == sim.window.s.m[core.LAST_STEP] - 1 < n - 2
+    assert_equals_oracle(*declared, make_block(rows))
