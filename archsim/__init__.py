@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from archsim.report.answers import Difference, Explanation, Replay, Report
     from archsim.report.invariants import Checks, check_trace
     from archsim.session import Result, diff, explain, load, replay, report, run
-    from archsim.sweep.runner import SweepResult, sweep
+    from archsim.sweep.outcome import SweepResult
+    from archsim.sweep.runner import sweep
     from archsim.sweep.search import search
     from archsim.sweep.uncertainty import uncertainty
     from archsim.system import System
@@ -39,7 +40,8 @@ _MODULES = {
     "archsim.report.answers": ("Difference", "Explanation", "Replay", "Report"),
     "archsim.report.invariants": ("Checks", "check_trace"),
     "archsim.session": ("Result", "diff", "explain", "load", "replay", "report", "run"),
-    "archsim.sweep.runner": ("SweepResult", "sweep"),
+    "archsim.sweep.outcome": ("SweepResult",),
+    "archsim.sweep.runner": ("sweep",),
     "archsim.sweep.search": ("search",),
     "archsim.sweep.uncertainty": ("uncertainty",),
     "archsim.system": ("System",),

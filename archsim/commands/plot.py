@@ -25,8 +25,13 @@ def plot(
     output: Annotated[
         Path, typer.Option("-o", "--output", parser=path, metavar="FILE", help="The figure: .svg, .pdf or .png.")
     ],
-    x: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="Column of the horizontal axis.")] = None,
-    y: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="Column of the vertical axis.")] = None,
+    x: Annotated[
+        str | None,
+        typer.Option(parser=text, metavar="TEXT", help="Column of the horizontal axis; pareto: objective 1."),
+    ] = None,
+    y: Annotated[
+        str | None, typer.Option(parser=text, metavar="TEXT", help="Column of the vertical axis; pareto: objective 2.")
+    ] = None,
     by: Annotated[
         str | None, typer.Option(parser=text, metavar="TEXT", help="lines: column with one line per value.")
     ] = None,
@@ -65,4 +70,8 @@ def _figure(source: Path, kind: str, options: dict[str, str | None]) -> Any:
     unused = [name for name, given in options.items() if given is not None and name not in wanted]
     if unused:
         raise InputError(f"--{unused[0]} means nothing to {kind}; it takes {', '.join(wanted) or 'no columns'}")
-    return draw(table_figures.rows_to_draw(source, kind), **{name: options[name] for name in wanted})
+    rows = table_figures.rows_to_draw(source, kind)
+    if kind == "pareto":
+        first, second = table_figures.objectives_of(source)
+        options = {**options, "x": options["x"] or first, "y": options["y"] or second}
+    return draw(rows, **{name: options[name] for name in wanted})

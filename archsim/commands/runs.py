@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from archsim.cli import print_json
+from archsim.cli import print_json, say
 from archsim.commands import completion
 from archsim.commands.options import Json, Sets, path, whole
 from archsim.commands.uncertainty import DrawsSeed, Samples, Workers, bands_of, check_options
@@ -141,7 +141,7 @@ def replay(folder: RunFolder, as_json: Json = False) -> None:
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", parser=path, help="A run folder; with --html also a sweep's, or a table.")
+        Path, typer.Argument(metavar="DIR", parser=path, help="A folder of a run or a sweep; with --html also a table.")
     ],
     perfetto: Annotated[
         Path | None, typer.Option(parser=path, metavar="FILE", help="Write a Perfetto trace to this file.")
@@ -185,6 +185,8 @@ def report(
     others = (perfetto, figures, tables, baseline, export)
     if html is not None and all(other is None for other in others) and _show_page(folder, html, as_json):
         return
+    if html is None and all(other is None for other in others) and _show_sweep(folder, as_json):
+        return
     prices = {"tables": tables, "baseline": baseline, "export": export, "ending": ending or "csv"}
     with ExitStack() as folders:
         for target in (figures, export):
@@ -196,6 +198,27 @@ def report(
         print_json(document)
     else:
         terminal.show_report(document)
+
+
+def _show_sweep(source: Path, as_json: bool) -> bool:
+    """Print the tables of a sweep's folder as the sweep did; False where `source` is none."""
+    from archsim.commands.sweep import show_result
+    from archsim.report.page.source import is_table
+
+    if not source.is_dir() or not is_table(source):
+        return False
+    from archsim.sweep.outcome import load_result
+
+    result = load_result(source)
+    if as_json:
+        document = {"folder": str(source), "failed": result.failed, "rows": result.rows, "means": result.means}
+        print_json(document)
+    else:
+        show_result(result, {"points": len(result.rows), "failed": result.failed})
+        for words in (result.failures, result.unmet):
+            if words:
+                say(words)
+    return True
 
 
 def _show_page(source: Path, html: Path, as_json: bool) -> bool:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from archsim.cli import print_json
+from archsim.cli import print_json, say
 from archsim.commands import completion
 from archsim.commands.options import Json, path, text, whole
 from archsim.commands.uncertainty import DrawsSeed, Samples, check_options
+
+#: Rows of a table that are printed.
+SHOWN = 40
 
 FILE = typer.Argument(
     autocompletion=completion.config_names("sweep"),
@@ -77,14 +81,28 @@ def search(
 
 
 def _show(result: Any, as_json: bool) -> None:
-    from archsim.report import terminal
-
+    """Print a sweep; say on stderr what went wrong in it, and end with 2 (no point is feasible) or 3 (all failed)."""
     counts = {"ran": result.ran, "reused": result.reused, "failed": result.failed}
     if as_json:
         print_json({"folder": str(result.folder), **counts, "rows": result.rows, "means": result.means})
-        return
-    shown, front = result.shown, any(row.get("pareto") for row in result.rows)
-    terminal.show_rows(shown[:40], title="Pareto front" if front else "")
-    more = f"; {len(shown) - 40} more rows in the table" if len(shown) > 40 else ""
+    else:
+        show_result(result, counts)
+    for words in (result.note, result.failures, result.unmet):
+        if words:
+            say(words)
+    if result.failed == len(result.rows):
+        raise typer.Exit(3)
+    if result.unmet:
+        raise typer.Exit(2)
+
+
+def show_result(result: Any, counts: dict[str, int]) -> None:
+    """Print the tables of a sweep, the first rows of each."""
+    from archsim.report import terminal
+
+    for title, rows in result.tables.items():
+        terminal.show_rows(rows[:SHOWN], title=title)
+        more = f"... {len(rows) - SHOWN:,} more rows in the table\n" if len(rows) > SHOWN else ""
+        sys.stdout.write(more + ("\n" if title else ""))
     text = ", ".join(f"{count} {what}" for what, count in counts.items())
-    terminal.show_rows([{"table": str(result.folder / "table.parquet"), "points": text + more}])
+    terminal.show_rows([{"table": str(result.folder / "table.parquet"), "points": text}])

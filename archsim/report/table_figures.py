@@ -12,7 +12,8 @@ import numpy as np
 
 from archsim.config.regular import read_regular
 from archsim.report import style
-from archsim.report.figures import quantity
+from archsim.report.figures import ALL_KINDS
+from archsim.report.scales import Scale, label, scale
 from archsim.report.tables import read_table
 from archsim.units import InputError, quote, suggest
 
@@ -25,6 +26,8 @@ Rows = Sequence[Mapping[str, Any]]
 MOST_LINES = 64
 #: Names along the axes of a heat map; of more, evenly chosen ones are named.
 MOST_NAMES = 32
+#: What the columns begin with that a sweep varies.
+_AXES = ("system.", "schedule.", "model.", "job.", "background.")
 
 
 def _column(rows: Rows, name: str | None, option: str) -> list[Any]:
@@ -50,56 +53,74 @@ def _numbers(rows: Rows, name: str | None, option: str) -> list[float]:
     return [math.nan if value is None else float(value) for value in values]
 
 
-def label(name: str) -> str:
-    """Words and unit of a column for an axis: ``system.npu.clock_hz`` gives ``npu clock (Hz)``."""
-    short = name.removeprefix("system.").removeprefix("schedule.").removeprefix("job.").replace(".", " ")
-    for ending, unit in (("_bytes_per_s", "B/s"), ("_hz", "Hz"), ("_bytes", "bytes"), ("_ps", "ps"), ("_mw", "mW")):
-        if short.endswith(ending):
-            return f"{short.removesuffix(ending).replace('_', ' ')} ({unit})"
-    words, unit = quantity(short)
-    return f"{words} ({unit})" if unit else words
-
-
 def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None) -> Figure:
-    """One line per value of `by`: `y` over `x`, averaged over whatever else varies.
+    """One line per value of `by`: `y` over `x`, averaged over whatever else varies, which a note names.
 
-    The band is p10 to p90 where the table has them for `y`, else the span of what was averaged.
+    The band is p10 to p90 where the table has them for `y`, else the span of what was averaged. Infeasible points are
+    crosses that no line joins.
     """
     xs, ys = _numbers(rows, x, "--x"), _numbers(rows, y, "--y")
     groups = [str(value) for value in _column(rows, by, "--by")] if by else [""] * len(rows)
     names = list(dict.fromkeys(groups))
     if len(names) > MOST_LINES:
         raise InputError(f"--by {by} has {len(names)} values; a panel shows up to {MOST_LINES} lines")
+    drawn, outside = _band(rows, y), [row.get("status") == "infeasible" for row in rows]
+    spread = False
     with style.house():
         figure, axes = style.blank(2.8)
         for i, name in enumerate(names):
             points: dict[float, list[float]] = {}
-            for a, b, group in zip(xs, ys, groups):
-                if group == name and not math.isnan(a) and not math.isnan(b):
+            for a, b, group, bad in zip(xs, ys, groups, outside):
+                if group == name and not bad and not math.isnan(a) and not math.isnan(b):
                     points.setdefault(a, []).append(b)
             at = sorted(points)
             mean = [float(np.mean(points[a])) for a in at]
             axes.plot(at, mean, label=name or None, **style.marked(i))
-            drawn = _band(rows, y)
+            several = any(len(points[a]) > 1 for a in at)
+            spread = spread or several
             if drawn is not None:
                 mine = [(a, *ends) for a, ends, group in zip(xs, drawn, groups) if group == name]
                 low, high = ([_mean(row[end] for row in mine if row[0] == a) for a in at] for end in (1, 2))
-            elif any(len(points[a]) > 1 for a in at):
+            elif several:
                 low, high = [min(points[a]) for a in at], [max(points[a]) for a in at]
-            if drawn is not None or any(len(points[a]) > 1 for a in at):
+            if drawn is not None or several:
                 axes.fill_between(at, low, high, color=style.COLOURS[i % len(style.COLOURS)], alpha=0.15, linewidth=0)
-        axes.set_xlabel(_axis(x))
-        axes.set_ylabel(_axis(y, upright=True))
+        if any(outside):
+            px, py = ([v for v, bad in zip(values, outside) if bad] for values in (xs, ys))
+            axes.scatter(px, py, s=16, marker="x", color=style.COLOURS[7], label="infeasible", zorder=3)
+        across, up = scale(x, xs), scale(y, ys)
+        axes.set_xlabel(across.axis_label())
+        axes.set_ylabel(up.axis_label(upright=True))
         _spread(axes, xs)
+        across.ticks(axes.xaxis)
+        up.ticks(axes.yaxis)
         axes.grid()
-        if by:
+        note = _averaged(rows, (x, y, by), banded=drawn is not None) if spread else ""
+        if note:
+            axes.set_title(style.wrapped(note, 90), loc="left", fontsize=7)
+        if by or any(outside):
             style.legend_below(figure, axes, 4)
+        if by:
             figure.legends[0].set_title(style.wrapped(label(by), 90))
     return figure
 
 
+def _averaged(rows: Rows, shown: Sequence[str | None], *, banded: bool) -> str:
+    """Says over which columns values were averaged, and what the band is."""
+    over = [
+        name
+        for name in rows[0]
+        if name not in shown and name.startswith(_AXES) and len({row[name] for row in rows}) > 1
+    ]
+    what = f" over {', '.join(label(name) for name in over)}" if over else " of the rows that share a place"
+    return f"mean{what}; band: " + ("10th to 90th percentile" if banded else "smallest to largest")
+
+
 def _band(rows: Rows, name: str | None) -> list[tuple[float, float]] | None:
-    """p10 and p90 of a column by row (NaN where there is none); None where the table has no bands for it."""
+    """p10 and p90 of a column by row, or its 95 % confidence (NaN where there is none); None without either."""
+    if rows and name in rows[0] and f"{name}.ci95" in rows[0] and f"{name}.p10" not in rows[0]:
+        middle, half = _numbers(rows, name, "column"), _numbers(rows, f"{name}.ci95", "column")
+        return [(v - h, v + h) for v, h in zip(middle, half)]
     if not rows or f"{name}.p10" not in rows[0] or f"{name}.p90" not in rows[0]:
         return None
     return list(zip(_numbers(rows, f"{name}.p10", "column"), _numbers(rows, f"{name}.p90", "column")))
@@ -132,33 +153,36 @@ def heat_figure(rows: Rows, x: str | None, y: str | None, value: str | None) -> 
     if np.isnan(grid).all():
         raise InputError(f"--value {value}: the column holds no number")
     with style.house():
-        upright = 0.07 * min(20, max(len(_short(v)) for v in columns)) if _crowded(columns) else 0.0
+        across, up, cell = scale(x, xs), scale(y, ys), scale(value, values)
+        above, beside = [_word(across, v) for v in columns], [_word(up, v) for v in lines]
+        upright = 0.07 * min(20, max(map(len, above))) if _crowded(above) else 0.0
         figure, axes = style.blank(max(2.4, 1.2 + 0.3 * min(len(lines), MOST_NAMES)) + upright)
         image = axes.imshow(grid, aspect="auto", cmap="cividis", origin="lower")
-        figure.colorbar(image, ax=axes, label=_axis(value, upright=True))
-        _name_cells(axes.xaxis, columns, across=True)
-        _name_cells(axes.yaxis, lines, across=False)
-        axes.set_xlabel(_axis(x))
-        axes.set_ylabel(_axis(y, upright=True))
+        bar = figure.colorbar(image, ax=axes, label=cell.axis_label(upright=True))
+        cell.ticks(bar.ax.yaxis)
+        _name_cells(axes.xaxis, above, across=True)
+        _name_cells(axes.yaxis, beside, across=False)
+        axes.set_xlabel(across.axis_label())
+        axes.set_ylabel(up.axis_label(upright=True))
         if len(columns) <= 12 and len(lines) <= MOST_NAMES:
-            _number_cells(axes, grid)
+            _number_cells(axes, grid / cell.factor)
     return figure
 
 
-def _name_cells(axis: Any, values: Sequence[Any], *, across: bool) -> None:
+def _name_cells(axis: Any, values: Sequence[str], *, across: bool) -> None:
     """Name the cells along an axis; of many, every second, third and so on. Names that need room stand upright."""
     every = -(-len(values) // MOST_NAMES)
     at = range(0, len(values), every)
-    names = [_short(values[i]) for i in at]
+    names = [values[i] for i in at]
     upright = across and _crowded(values)
     names = [style.wrapped(name, 20, 1 if upright or not across else 2) for name in names]
     axis.set_ticks(at, names, rotation=90 if upright else 0)
 
 
-def _crowded(values: Sequence[Any]) -> bool:
+def _crowded(values: Sequence[str]) -> bool:
     """Whether names of cells have no room side by side."""
     every = -(-len(values) // MOST_NAMES)
-    return max(len(_short(v)) for v in values) * len(values[::every]) > 70
+    return max(map(len, values)) * len(values[::every]) > 70
 
 
 def _number_cells(axes: Any, grid: np.ndarray) -> None:
@@ -171,20 +195,13 @@ def _number_cells(axes: Any, grid: np.ndarray) -> None:
             axes.text(j, i, _short(float(v)), ha="center", va="center", color=ink, fontsize=5.5 if small else 8)
 
 
-def _axis(name: str | None, *, upright: bool = False) -> str:
-    """Label of an axis from its column, broken where it is long; an upright one has less room."""
-    words, bracket, unit = label(name or "").rpartition(" (")
-    width = 26 if upright else 60
-    if not bracket:
-        return style.wrapped(unit, width)
-    text = style.wrapped(words, width)
-    gap = " " if len(text.rpartition("\n")[2]) + len(unit) + 2 <= width else "\n"
-    return f"{text}{gap}({unit}"
-
-
 def _ordered(values: Sequence[Any]) -> list[Any]:
     known = list(dict.fromkeys(values))
     return sorted(known) if all(isinstance(v, (int, float)) for v in known) else known
+
+
+def _word(by: Scale, value: Any) -> str:
+    return by.text(value) if by.factor != 1.0 else _short(value)
 
 
 def _short(value: Any) -> str:
@@ -196,7 +213,8 @@ def _short(value: Any) -> str:
 def pareto_figure(rows: Rows, x: str | None, y: str | None) -> Figure:
     """Points of a sweep in two results, with the front that its objectives left.
 
-    Where the table has bands, p10 to p90 are drawn as bars, and the points that they cannot tell from the front apart.
+    Where the table has bands, p10 to p90 are drawn as bars (of means, the 95 % confidence), and the points that
+    they cannot tell from the front apart.
     """
     xs, ys = _numbers(rows, x, "--x"), _numbers(rows, y, "--y")
     if "pareto" not in rows[0]:
@@ -220,10 +238,13 @@ def pareto_figure(rows: Rows, x: str | None, y: str | None) -> Figure:
                 axes.scatter(px, py, s=14, marker="oxsD"[i], color=colour, label=name, zorder=3)
                 _bars(axes, rows, chosen, (x, y), (px, py), colour)
         axes.plot([a for a, _ in front], [b for _, b in front], color=style.COLOURS[0], linewidth=0.8)
-        axes.set_xlabel(_axis(x))
-        axes.set_ylabel(_axis(y, upright=True))
+        across, up = scale(x, xs), scale(y, ys)
+        axes.set_xlabel(across.axis_label())
+        axes.set_ylabel(up.axis_label(upright=True))
         _spread(axes, xs)
         _spread(axes, ys, "y")
+        across.ticks(axes.xaxis)
+        up.ticks(axes.yaxis)
         axes.grid()
         style.legend_below(figure, axes, 4)
     return figure
@@ -237,7 +258,7 @@ def _bars(
     at: tuple[list[float], list[float]],
     colour: str,
 ) -> None:
-    """p10 to p90 of the chosen points as thin bars in each direction that has them."""
+    """Bands or confidence of the chosen points as thin bars in each direction that has them."""
     spans: dict[str, list[list[float]]] = {}
     for error, name, middle in zip(("xerr", "yerr"), names, at):
         band = _band(rows, name)
@@ -326,12 +347,18 @@ def tornado_figure(table: Sequence[Mapping[str, Any]], most: int = 20) -> Figure
 def rows_to_draw(source: Path, kind: str) -> Rows:
     """Rows of a table, of a sweep's folder, or of a document of ``archsim reproduce`` or ``archsim explain``.
 
+    The front of a sweep with repeated axes is that of its means.
+
     Raises
     ------
     InputError
         When there is no such table, or it is damaged.
     """
     if source.is_dir():
+        if (source / "manifest.json").exists():
+            raise InputError(f"{source}: is a run folder; a run's figures are --kind {', '.join(ALL_KINDS)}")
+        if kind == "pareto" and (source / "means.parquet").exists():
+            return read_table(source / "means.parquet")
         return read_table(source / "table.parquet")
     if source.suffix == ".json":
         raw = read_regular(source, 1 << 28, "a JSON document")
@@ -345,6 +372,17 @@ def rows_to_draw(source: Path, kind: str) -> Rows:
                 raise InputError(f"{source}: holds no rows to draw")
             return rows
     return read_table(source)
+
+
+def objectives_of(source: Path) -> tuple[str | None, str | None]:
+    """First two objectives of the sweep whose folder or table this is; None for those it does not have."""
+    folder = source if source.is_dir() else source.parent
+    try:
+        found = json.loads(read_regular(folder / "sweep.json", 1 << 26, "a sweep's description"))["objectives"]
+        names = [str(name) for name in found]
+    except (InputError, ValueError, LookupError, TypeError, RecursionError):
+        names = []
+    return (names[0] if names else None), (names[1] if len(names) > 1 else None)
 
 
 #: Figures of tables by kind, and the options each takes.

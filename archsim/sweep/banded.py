@@ -91,7 +91,7 @@ def banded(rows: Table, objectives: Mapping[str, str], draws: Sequence[Draws]) -
             if name in row:
                 columns |= _columns(name, [entry.get(name) for entry in mine if entry["status"] == "ok"])
         made.append({**row, **columns, "draws": sum(entry["status"] == "ok" for entry in mine)})
-    if objectives:
+    if objectives and all("pareto" in row for row in made):  # repeated points have the front of their means
         places = fronts(made, objectives, draws)
         made = [{**row, **place} for row, place in zip(made, places)]
     for name in objectives or (HEADLINE,):
@@ -179,4 +179,20 @@ def mean_bands(groups: Sequence[Sequence[int]], draws: Sequence[Draws], names: S
             each = [[value for value in column if value is not None] for column in zip(*lines)]
             columns |= _columns(name, [sum(column) / len(column) for column in each if len(column) == len(lines)])
         made.append(columns)
+    return made
+
+
+def mean_draws(lines: Sequence[Draws]) -> Draws:
+    """Draws of a mean: each is averaged over the points that have draws, where it ran in all of them."""
+    made: Draws = []
+    for entries in zip(*(line for line in lines if line)):
+        if any(entry["status"] != "ok" for entry in entries):
+            made.append({"status": "failed"})
+            continue
+        found: dict[str, Any] = {"status": "ok"}
+        for name in entries[0]:
+            values = [entry.get(name) for entry in entries]
+            if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+                found[name] = sum(values) / len(values)
+        made.append(found)
     return made

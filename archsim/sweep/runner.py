@@ -16,12 +16,12 @@ from archsim.config import InputError, Resolved, SweepSpec, digest, find, is_pat
 from archsim.results import code_digest
 from archsim.sweep.banded import draw_point, draw_points
 from archsim.sweep.executors import check_workers, drain
+from archsim.sweep.outcome import SweepResult
 from archsim.sweep.points import points
 from archsim.sweep.store import Store
 from archsim.sweep.tables import axis_units, check_metrics, write_tables
 from archsim.sweep.uncertainty import METRICS, check_samples
 from archsim.sweep.work import resolve, simulate
-from archsim.units import suggest
 
 SWEEPS = Path("archsim-runs")
 
@@ -49,77 +49,6 @@ class Sweep:
     run: Any
     data: dict[str, Any]
     numbers: dict[tuple[str, Any], Any] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True, repr=False)
-class SweepResult:
-    """A finished sweep or search; it prints as a short table, and :meth:`frame` gives all of it.
-
-    Attributes
-    ----------
-    folder : Path
-        Where everything is.
-    rows : list of dict
-        One entry per point, in order (see :mod:`archsim.sweep.tables`).
-    means : list of dict
-        Means over the repeated axes; empty where there are none.
-    ran, reused, failed : int
-        Points simulated now, points that had a result before, and points whose result is an error.
-    units : Mapping[str, str]
-        Units of the axes; those of results are told by their names.
-    """
-
-    folder: Path
-    rows: list[dict[str, Any]]
-    means: list[dict[str, Any]]
-    ran: int
-    reused: int
-    failed: int
-    units: Mapping[str, str] = field(default_factory=dict)
-
-    def frame(self, name: str = "rows") -> Any:
-        """The ``rows`` or the ``means`` as a pandas frame; ``frame.attrs["units"]`` holds the units.
-
-        Raises
-        ------
-        InputError
-            For another name.
-        """
-        from archsim.report.answers import to_frame
-
-        if name not in ("rows", "means"):
-            raise InputError(f"no table {name!r}; {suggest(name, ('rows', 'means'))}")
-        return to_frame(self.rows if name == "rows" else self.means, self.units)
-
-    @property
-    def shown(self) -> list[dict[str, Any]]:
-        """The Pareto front, or else the means, or else all points: axes, headline columns and their bands."""
-        near = "indistinguishable from front"
-        best = [row for row in self.rows if row.get("pareto") or row.get("front") == near] or self.means or self.rows
-        names = list(self.rows[0])  # the axes stand between the point's number and its status
-        axes = [name for name in names[: names.index("status")] if name != "point"]
-        keys = [*axes, "status", "front", "decode_tokens_per_s", "energy_per_token_j", "request_latency_s", "n"]
-        if "decode_tokens_per_s.p10" in best[0]:
-            keys += [f"{name}.{at}" for name in ("decode_tokens_per_s", "energy_per_token_j") for at in ("p10", "p90")]
-        return [{key: row[key] for key in keys if key in row} for row in best]
-
-    @property
-    def title(self) -> str:
-        """One line: points by how they came about, and where they are."""
-        return f"{self.ran} points ran, {self.reused} reused, {self.failed} failed: {self.folder}"
-
-    def __str__(self) -> str:
-        from archsim.report.answers import text_of
-
-        return text_of({"": self.shown}, self.title)
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        from archsim.report.answers import html_of
-
-        return html_of({"": self.shown}, self.title)
 
 
 def load_sweep(source: str | Path | Mapping[str, Any]) -> Sweep:
@@ -211,7 +140,8 @@ def sweep(
             draws = draw_points(made, listed, keys, results, folder, **how, progress=progress)
         rows, means = write_tables(made, listed, results, folder, draws)
     failed = sum(row["status"] == "failed" for row in rows)
-    return SweepResult(folder, rows, means, len(listed) - reused, reused, failed, axis_units(made, listed[0]))
+    units = axis_units(made, listed[0])
+    return SweepResult(folder, rows, means, len(listed) - reused, reused, failed, units, made.spec)
 
 
 def _keys(made: Sweep, listed: list[dict[str, Any]]) -> list[str]:

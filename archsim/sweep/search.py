@@ -14,8 +14,9 @@ from typing import Any
 from archsim.config import InputError, SweepSpec, digest
 from archsim.config.sweeps import Span
 from archsim.results import code_digest
+from archsim.sweep.outcome import SweepResult
 from archsim.sweep.points import MOST_POINTS, axis_values, ends
-from archsim.sweep.runner import SWEEPS, Sweep, SweepResult, load_sweep
+from archsim.sweep.runner import SWEEPS, Sweep, load_sweep
 from archsim.sweep.store import Store
 from archsim.sweep.tables import axis_units, check_metrics, write_tables
 from archsim.sweep.work import resolve, simulate

@@ -1,7 +1,8 @@
 """Tables of a sweep: a row per point, means over repeats, and which points no other one beats.
 
 Columns: ``point`` (number), the axes (numbers in the unit of the parameter), ``status`` (``ok``, ``failed``,
-``infeasible``), the results, ``pareto`` where the sweep has objectives, and ``error``. Units are in the metadata of the
+``infeasible``), the results, ``pareto`` where the sweep has objectives, and ``error``. Where axes are repeated, the
+front is that of the means: ``pareto`` then marks all points of a configuration. Units are in the metadata of the
 Parquet columns. The bytes of the tables depend on the points and their results alone.
 """
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from archsim.config.regular import replaced
 from archsim.report.answers import unit_of
 from archsim.report.tables import to_arrow, to_csv
-from archsim.sweep.banded import banded, is_band, mean_bands
+from archsim.sweep.banded import banded, fronts, is_band, mean_bands, mean_draws
 from archsim.sweep.uncertainty import METRICS
 from archsim.sweep.work import resolve
 from archsim.units import InputError, parse, quote, suggest
@@ -43,15 +44,38 @@ def write_tables(
 
     With `draws` (see :mod:`archsim.sweep.banded`) the tables have band columns.
     """
+    spec = made.spec
     rows = table(made, listed, results)
     if draws is not None:
-        rows = banded(rows, made.spec.objectives, draws)
+        rows = banded(rows, spec.objectives, draws)
     units = {name: unit_of(name) for name in rows[0]} | axis_units(made, listed[0])
+    averaged = means(rows, spec, draws) if spec.repeat else []
+    if averaged and spec.objectives:
+        rows, averaged = _marked(rows, averaged, spec, draws)
     _write(rows, units, folder / "table")
-    averaged = means(rows, made.spec.axes, made.spec.repeat, draws) if made.spec.repeat else []
     if averaged:
         _write(averaged, units, folder / "means")
     return rows, averaged
+
+
+def _marked(
+    rows: Table, averaged: Table, spec: SweepSpec, draws: Sequence[list[dict[str, Any]]] | None
+) -> tuple[Table, Table]:
+    """Rows and means with the front of the means: a row has the marks of its configuration."""
+    groups = grouped(rows, spec)
+    numbered = [{**entry, "point": i} for i, entry in enumerate(averaged)]
+    best = pareto(numbered, spec.objectives)
+    marks: list[dict[str, Any]] = [{"pareto": i in best} for i in range(len(averaged))]
+    if draws is not None:
+        lines = [mean_draws([draws[row["point"]] for row in members if _ran(row)]) for members in groups]
+        places = fronts([{**entry, **mark} for entry, mark in zip(numbered, marks)], spec.objectives, lines)
+        marks = [{**mark, **place} for mark, place in zip(marks, places)]
+    by_row = {row["point"]: mark for members, mark in zip(groups, marks) for row in members if _ran(row)}
+    none = {"pareto": False} if draws is None else {"pareto": False, "front": "", "front_share": None}
+    return (
+        [{**row, **by_row.get(row["point"], none)} for row in rows],
+        [{**entry, **mark} for entry, mark in zip(averaged, marks)],
+    )
 
 
 def table(made: Sweep, listed: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]) -> Table:
@@ -63,11 +87,11 @@ def table(made: Sweep, listed: Sequence[Mapping[str, Any]], results: Sequence[Ma
     rows = []
     for i, (point, result) in enumerate(zip(listed, results)):
         status = result["status"]
-        if status == "ok" and not _feasible(spec.constraints, result):
+        if status == "ok" and not feasible(spec.constraints, result):
             status = "infeasible"
         values = {name: result.get(name) for name in names}
         rows.append({"point": i, **_numbers(made, point), "status": status, **values, "error": result.get("error", "")})
-    if spec.objectives:
+    if spec.objectives and not spec.repeat:
         best = pareto(rows, spec.objectives)
         rows = [{**row, "pareto": row["point"] in best} for row in rows]
     return rows
@@ -111,43 +135,53 @@ def pareto(rows: Sequence[Mapping[str, Any]], objectives: Mapping[str, str]) -> 
     return {point for point, _ in front}
 
 
+def grouped(rows: Sequence[Mapping[str, Any]], spec: SweepSpec) -> list[list[Mapping[str, Any]]]:
+    """Rows by configuration: those that differ in repeated axes alone are together."""
+    kept = [path for path in spec.axes if path not in spec.repeat]
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[path] for path in kept), []).append(row)
+    return list(groups.values())
+
+
 def means(
-    rows: Sequence[Mapping[str, Any]],
-    axes: Mapping[str, Any],
-    repeat: Sequence[str],
-    draws: Sequence[list[dict[str, Any]]] | None = None,
+    rows: Sequence[Mapping[str, Any]], spec: SweepSpec, draws: Sequence[list[dict[str, Any]]] | None = None
 ) -> Table:
     """Mean of every numeric result over the repeated axes, and the half-width of its 95 % confidence interval.
 
     With `draws`, also the band of the mean: each draw is averaged first.
 
-    Failed and infeasible points are left out; ``n`` counts those that are in.
+    ``n`` counts the points that ran, which are all in the mean; ``status`` is ``infeasible`` where the mean breaks a
+    constraint, and ``failed`` where no point ran.
     """
-    kept = [path for path in axes if path not in repeat]
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[path] for path in kept), []).append(row)
+    kept = [path for path in spec.axes if path not in spec.repeat]
     numeric = [
         name
         for name in rows[0]
-        if name not in ("point", "draws", "front_share", *axes)
+        if name not in ("point", "draws", "front_share", *spec.axes)
         and not is_band(name)
         and all(isinstance(row[name], (int, float, type(None))) and not isinstance(row[name], bool) for row in rows)
     ]
-    made = []
-    for key, members in groups.items():
-        good = [row for row in members if row["status"] == "ok"]
-        entry: dict[str, Any] = {**dict(zip(kept, key)), "n": len(good)}
+    groups, made = grouped(rows, spec), []
+    for members in groups:
+        good = [row for row in members if _ran(row)]
+        averages: dict[str, Any] = {}
         for name in numeric:
             values = [row[name] for row in good if row[name] is not None]
-            entry[name] = statistics.fmean(values) if values else None
-            entry[f"{name}.ci95"] = _half_width(values)
-        made.append(entry)
+            averages[name] = statistics.fmean(values) if values else None
+            averages[f"{name}.ci95"] = _half_width(values)
+        status = "failed" if not good else "ok" if feasible(spec.constraints, averages) else "infeasible"
+        made.append({**{path: members[0][path] for path in kept}, "n": len(good), "status": status, **averages})
     if draws is None:
         return made
-    places = [[row["point"] for row in members if row["status"] == "ok"] for members in groups.values()]
+    places = [[row["point"] for row in members if _ran(row)] for members in groups]
     names = [name for name in METRICS if name in rows[0]]
     return [{**entry, **bands} for entry, bands in zip(made, mean_bands(places, draws, names))]
+
+
+def _ran(row: Mapping[str, Any]) -> bool:
+    """Whether a row has results."""
+    return bool(row["status"] != "failed")
 
 
 def _half_width(values: Sequence[float]) -> float | None:
@@ -158,7 +192,8 @@ def _half_width(values: Sequence[float]) -> float | None:
     return t * statistics.stdev(values) / math.sqrt(n)
 
 
-def _feasible(constraints: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+def feasible(constraints: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    """Whether results keep all bounds; one without a number keeps none."""
     for name, bound in constraints.items():
         value = result.get(name)
         if value is None:

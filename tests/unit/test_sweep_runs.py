@@ -12,7 +12,7 @@ import time
 import pytest
 
 from archsim.cli import run_cli
-from archsim.config import InputError
+from archsim.config import InputError, SweepSpec
 from archsim.report.answers import unit_of
 from archsim.sweep import executors
 from archsim.sweep.executors import drain, executor
@@ -160,8 +160,12 @@ def test_means_by_hand():
         {"point": i, "x": i // 2, "s": i, "status": "ok", "v": v, "error": ""}
         for i, v in enumerate((1.0, 3.0, 4.0, 8.0))
     ]
-    made = means(rows, {"x": 0, "s": 0}, ["s"])
-    assert [(row["x"], row["n"], row["v"]) for row in made] == [(0, 2, 2.0), (1, 2, 6.0)]
+    spec = SweepSpec(run="r", axes={"x": [0, 1], "s": [0, 1]}, repeat=["s"], constraints={"v": {"max": 5}})
+    made = means(rows, spec)
+    assert [(row["x"], row["n"], row["v"], row["status"]) for row in made] == [
+        (0, 2, 2.0, "ok"),
+        (1, 2, 6.0, "infeasible"),
+    ]
     assert made[0]["v.ci95"] == pytest.approx(12.706 * 2**0.5 / 2**0.5)
 
 

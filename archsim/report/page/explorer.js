@@ -192,8 +192,8 @@ class Explorer {
     pen.stroke(); pen.setLineDash([]);
   }
   join(pen, shown) {
-    const c = this.columns.get(this.state.colour), groups = new Map();
-    for (const i of shown) { const key = c ? c.values[i] : ""; if (!groups.has(key)) groups.set(key, []); groups.get(key).push(i); }
+    const c = this.columns.get(this.state.colour), status = this.columns.get("status"), groups = new Map();
+    for (const i of shown) if (!status || status.values[i] === "ok") { const key = c ? c.values[i] : ""; if (!groups.has(key)) groups.set(key, []); groups.get(key).push(i); }
     const dashes = [[], [7, 3], [2, 2], [8, 3, 2, 3], [12, 3], [1, 2], [4, 2, 1, 2], [14, 4, 4, 4]];
     [...groups.values()].forEach((members, k) => {
       if (groups.size > 40) return;

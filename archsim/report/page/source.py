@@ -12,7 +12,7 @@ from archsim.report.page.build import write_table_page
 from archsim.report.tables import Table, read_table
 from archsim.units import InputError
 
-_SPEC, _TABLE = "sweep.json", "table.parquet"
+_SPEC, _TABLE, _MEANS = "sweep.json", "table.parquet", "means.parquet"
 _ENDINGS = (".parquet", ".csv", ".json")
 _LIMIT = 1 << 28
 
@@ -46,7 +46,8 @@ def write_page(source: str | os.PathLike[str], file: str | os.PathLike[str]) -> 
 def _sweep(folder: Path) -> tuple[str, Table, dict[str, Any]]:
     if not (folder / _TABLE).exists():
         raise InputError(f"{folder}: the sweep has no table yet; run archsim sweep again to finish it")
-    rows = read_table(folder / _TABLE)
+    averaged = (folder / _MEANS).exists()
+    rows = read_table(folder / (_MEANS if averaged else _TABLE))
     raw = read_regular(folder / _SPEC, _LIMIT, "a sweep's description")
     try:
         spec = json.loads(raw)
@@ -63,6 +64,10 @@ def _sweep(folder: Path) -> tuple[str, Table, dict[str, Any]]:
         "axes": [name for name in axes if name in known],
         "facts": spec,
     }
+    repeated = spec.get("repeat")
+    if averaged and isinstance(repeated, list):
+        over = ", ".join(map(str, repeated))
+        options["subtitle"] = f"{len(rows):,} means over {over}, with 95 % confidence; single points are in {_TABLE}"
     return f"sweep {spec.get('name', folder.name)}", rows, options
 
 

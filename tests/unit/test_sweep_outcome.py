@@ -1,0 +1,147 @@
+"""What a sweep gives: a front of means, what is said of failed and of infeasible points, and its tables again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from archsim.cli import run_cli
+from archsim.report.tables import read_table
+from archsim.sweep import runner, tables
+from archsim.sweep.outcome import load_result
+from archsim.sweep.runner import sweep
+
+RUN = {
+    "name": "small",
+    "system": "oneplus_12",
+    "schedule": {"name": "chain_sd"},
+    "job": {"target": "smollm2-135m", "stream": "synthetic:llama-3.1-8b:mbpp", "tokens": 4},
+}
+AXES = {"schedule.length": [1, 2, 3], "job.seed": [0, 1]}
+#: Speed and cost by length and seed: length 2 has the best single seed in speed, length 1 the best mean in both.
+FOUND = {
+    (1, 0): (10.0, 1.0),
+    (1, 1): (12.0, 1.0),
+    (2, 0): (3.0, 2.0),
+    (2, 1): (14.0, 2.0),
+    (3, 0): (20.0, 9.0),
+    (3, 1): (22.0, 9.0),
+}
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Points whose results are known; none is simulated."""
+
+    def simulate(run, fixed, point):
+        speed, cost = FOUND[point["schedule.length"], point.get("job.seed", 0)]
+        if speed is None:
+            return {"status": "failed", "error": "no room"}
+        return {"status": "ok", "error": "", "decode_tokens_per_s": speed, "cost_j": cost}
+
+    monkeypatch.setattr(runner, "simulate", simulate)
+
+
+def made(**fields):
+    objectives = {"decode_tokens_per_s": "max", "cost_j": "min"}
+    return {"name": "small", "run": RUN, "axes": AXES, "repeat": ["job.seed"], "objectives": objectives, **fields}
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Writes a sweep's file and gives its path; the current folder is empty but for it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(json.dumps({"kind": "run", **RUN}))
+
+    def write(**fields):
+        (tmp_path / "s.yaml").write_text(
+            json.dumps({"kind": "sweep", **made(**fields), "name": "s", "run": "small.yaml"})
+        )
+        return "s.yaml"
+
+    return write
+
+
+def test_the_front_is_that_of_the_means(fake, tmp_path):
+    found = sweep(made(), output=tmp_path / "s")
+    assert [(row["decode_tokens_per_s"], row["pareto"]) for row in found.means] == [
+        (11, True),
+        (8.5, False),
+        (21, True),
+    ]
+    assert [row["pareto"] for row in found.rows] == [True, True, False, False, True, True]
+    front = found.tables["Pareto front of the means over job.seed, with 95 % confidence"]
+    assert [row["schedule.length"] for row in front] == [1, 3]
+    assert front[0]["decode_tokens_per_s.ci95"] == pytest.approx(12.706)
+    assert len(found.tables["Means over job.seed, with 95 % confidence"]) == 3
+    assert [row["pareto"] for row in read_table(tmp_path / "s" / "means.parquet")] == [True, False, True]
+    assert load_result(tmp_path / "s").tables == found.tables
+
+
+def test_draws_of_means_make_the_front_of_bands():
+    spec = runner.load_sweep(made()).spec
+    rows = [
+        {
+            "point": i,
+            **dict(zip(AXES, key)),
+            "status": "ok",
+            "decode_tokens_per_s": FOUND[key][0],
+            "cost_j": FOUND[key][1],
+        }
+        for i, key in enumerate(FOUND)
+    ]
+    draws = [
+        [
+            {"status": "ok", "decode_tokens_per_s": row["decode_tokens_per_s"] * c, "cost_j": row["cost_j"]}
+            for c in (1, 2)
+        ]
+        for row in rows
+    ]
+    marked, averaged = tables._marked(rows, tables.means(rows, spec, draws), spec, draws)
+    assert [row["front"] for row in averaged] == ["on front", "dominated", "on front"]
+    assert [row["front"] for row in marked[::2]] == ["on front", "dominated", "on front"]
+
+
+def test_the_page_and_the_figure_of_a_sweep_are_of_its_means(fake, tmp_path, capsys):
+    sweep(made(), output=tmp_path / "s")
+    page, figure = tmp_path / "p.html", tmp_path / "f.svg"
+    assert run_cli(["report", str(tmp_path / "s"), "--html", str(page)]) == 0
+    assert "3 means over job.seed" in page.read_text()
+    assert run_cli(["plot", str(tmp_path / "s"), "--kind", "pareto", "-o", str(figure)]) == 0
+    assert run_cli(["plot", str(tmp_path / "s"), "--kind", "energy", "-o", str(figure)]) == 2
+
+
+def test_report_prints_what_the_sweep_printed(fake, files, capsys):
+    assert run_cli(["sweep", files(), "-o", "out"]) == 0
+    first = capsys.readouterr().out.rpartition("\n\n")[0]
+    assert run_cli(["report", "out"]) == 0
+    again = capsys.readouterr().out
+    assert "Pareto front of the means over job.seed" in again
+    assert again.rpartition("\n\n")[0] == first
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({"decode_tokens_per_s": {"min": 100}}, "decode_tokens_per_s (min 100) comes nearest at 21"),
+        ({"decode_tokens_per_s": {"min": 20}, "cost_j": {"max": 1}}, "is met by some, but never all by one"),
+    ],
+)
+def test_constraints_that_nothing_meets_are_said(fake, files, capsys, bounds, words):
+    assert run_cli(["sweep", files(constraints=bounds), "-o", "out"]) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("archsim: no mean meets the constraints: ")
+    assert words in said
+    assert "\n" not in said
+    assert {row["status"] for row in read_table("out/means.parquet")} == {"infeasible"}
+
+
+def test_failed_points_are_said(fake, files, capsys, monkeypatch):
+    monkeypatch.setitem(FOUND, (1, 0), (None, None))
+    assert run_cli(["sweep", files(), "-o", "some"]) == 0
+    assert capsys.readouterr().err.startswith("archsim: 1 of 6 points failed; point 0: no room (all reasons: column")
+    for key in FOUND:
+        monkeypatch.setitem(FOUND, key, (None, None))
+    assert run_cli(["sweep", files(), "-o", "all"]) == 3
+    assert "6 of 6 points failed" in capsys.readouterr().err
