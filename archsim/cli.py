@@ -1,7 +1,8 @@
 """The door of the command line: streams, interrupts, errors and exit codes.
 
-Exit codes: 0 ok, 2 bad input or a full disk (one line on stderr), 3 the simulation failed or has not
-enough memory (one line), 130 interrupted, 143 terminated (SIGTERM; what an interrupt cleans up is cleaned up too).
+Exit codes: 0 ok, 2 bad input or a full disk (one line on stderr), 3 the simulation failed, a device or schedule
+raised, or there is not enough memory (one line; with ARCHSIM_TRACEBACK=1 the traceback as well), 130 interrupted, 143
+terminated (SIGTERM; what an interrupt cleans up is cleaned up too).
 The commands themselves are in :mod:`archsim.commands`, which is imported only once an interrupt is provided for.
 """
 
@@ -13,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -90,7 +92,7 @@ def print_json(document: Any) -> None:
 
 
 def _explain(error: BaseException) -> int:
-    """Turn a known error into one line and its exit code; re-raise what is a defect of archsim itself."""
+    """Turn a known error, or a mistake in a device or schedule, into one line and its exit code; re-raise the rest."""
     name = type(error).__name__
     if isinstance(error, KeyboardInterrupt) or name == "Abort" or _interrupts:  # an import may turn one into the other
         return _interrupted()
@@ -108,12 +110,19 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, OSError):
         words = os.strerror(error.errno) if error.errno else str(error)
         return _fail(f"{error.filename}: {words}" if error.filename is not None else f"cannot write: {words}", 2)
+    from archsim.authored import located, mistake, wants_traceback
     from archsim.config import InputError
 
+    if wants_traceback():
+        with suppress(OSError, ValueError, AttributeError):
+            traceback.print_exception(error, file=sys.stderr)
     if isinstance(error, InputError):
         return _fail(str(error), 2)
     if getattr(error, "exit_code", None) == 3:  # a simulation that failed
-        return _fail(str(error), 3)
+        return _fail(located(error), 3)
+    words = mistake(error)
+    if words:
+        return _fail(words, 3)
     raise error
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archsim import registry, units
+from archsim.authored import mapping_of, sequence_of
 from archsim.config import InputError, Source
 from archsim.device import STREAMS, Binding, Clock, Cost, Device, OpKind, Pool, PowerStates, Store, Unit
 
@@ -77,9 +78,9 @@ class System:
         self.name = name
         self.devices = dict(devices)
         self.sources = dict(sources or {})
-        self.units: list[Unit] = _collect(self.devices.values(), "units")
-        self.pools: list[Pool] = _collect(self.devices.values(), "pools")
-        self.stores: list[Store] = _collect(self.devices.values(), "stores")
+        self.units: list[Unit] = _collect(self.devices.values(), "units", Unit)
+        self.pools: list[Pool] = _collect(self.devices.values(), "pools", Pool)
+        self.stores: list[Store] = _collect(self.devices.values(), "stores", Store)
         for pool in self.pools:
             _check_range(name, pool)
         self.binding = Binding(
@@ -162,13 +163,17 @@ def prices_of(devices: Mapping[str, Device]) -> Prices:
     power: dict[str, Cost] = {}
     area: dict[str, Cost] = {}
     for name, device in devices.items():
-        for table, entries in ((energy, device.energy()), (power, device.power()), (area, device.area())):
-            for key, cost in entries.items():
+        for table, method in ((energy, device.energy), (power, device.power), (area, device.area)):
+            for key, cost in mapping_of(method, Cost, "costs (archsim.device.Cost)").items():
                 table[f"{name}.{key}"] = cost
-    states = {f"{n}.{key}": entry for n, device in devices.items() for key, entry in device.power_states().items()}
+    states = {
+        f"{name}.{key}": entry
+        for name, device in devices.items()
+        for key, entry in mapping_of(device.power_states, PowerStates, "power states").items()
+    }
     for block, entry in states.items():
         power |= {f"{block}.{state}": cost for state, cost in entry.states.items()}
-    clocks = tuple(clock for device in devices.values() for clock in device.clocks())
+    clocks = tuple(clock for device in devices.values() for clock in sequence_of(device.clocks, Clock, "clocks"))
     return Prices(energy, power, area, states, clocks)
 
 
@@ -197,11 +202,11 @@ def _check_range(system: str, pool: Pool) -> None:
             )
 
 
-def _collect(devices: Iterable[Device], what: str) -> list[Any]:
+def _collect(devices: Iterable[Device], what: str, of: type) -> list[Any]:
     found: dict[str, str] = {}
     items = []
     for device in devices:
-        for item in getattr(device, what)():
+        for item in sequence_of(getattr(device, what), of, what):
             if item.name in found:
                 raise InputError(
                     f"{what[:-1]} {item.name!r} is contributed twice, by {found[item.name]} and {device.name}"

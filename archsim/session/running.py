@@ -6,12 +6,13 @@ import dataclasses
 import gc
 import importlib.metadata
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from archsim import __version__, units
+from archsim.authored import mapping_of
 from archsim.config import InputError, Resolved
 from archsim.device import OpKind
 from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
@@ -175,7 +176,8 @@ def _simulate(
     if progress is not None:
         progress.start(resolved.data["schedule"]["name"])
     try:
-        processes = [sim.process(steps, name) for name, steps in schedule.start(metered, job).items()]
+        started = mapping_of(schedule.start, Generator, "generators (functions that yield)", metered, job)
+        processes = [sim.process(job.progress.over(steps), name) for name, steps in started.items()]
         if heat is not None:
             governor.processes += processes
             sim.process(governor.steps(), "thermal", daemon=True)

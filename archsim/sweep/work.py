@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from archsim.authored import located, mistake
 from archsim.config import Override
 from archsim.engine.errors import SimError
 from archsim.units import InputError
 
 #: Results that differ from run to run, or whose names do (what lies in DRAM, by tensor); they are not part of a table.
 VOLATILE = ("cpu_s", "footprint_bytes")
+
+#: Errors of a point that came from no device or schedule.
+_FAILURES = (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError)
 
 
 def overrides(fixed: Mapping[str, Any], point: Mapping[str, Any]) -> list[Override]:
@@ -50,9 +54,12 @@ def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         return work()
     except (InputError, SimError) as error:
-        return {"status": "failed", "error": str(error)}
-    except (ArithmeticError, ValueError, LookupError, TypeError, AssertionError, MemoryError) as error:
-        return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+        return {"status": "failed", "error": located(error) if isinstance(error, SimError) else str(error)}
+    except Exception as error:
+        words = mistake(error)
+        if not words and not isinstance(error, _FAILURES):
+            raise
+        return {"status": "failed", "error": words or f"{type(error).__name__}: {error}"}
 
 
 def flat(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from archsim.authored import mapping_of
 from archsim.config import InputError, JobSpec
 from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
+from archsim.units import quote, suggest
 from archsim.workload.blocks import chain, row_block
 from archsim.workload.footprint import check_memory, footprint, spilled_rows
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Pass, Placement, Planner
+from archsim.workload.progress import Progress
 from archsim.workload.requests import requests_of
 from archsim.workload.residency import mapping
 from archsim.workload.runtime import Runtime
@@ -64,7 +67,7 @@ class Job:
         self.draft_len = schedule.draft_len()
         self.placements = {
             role: place.within(self._model_of(role, place), spec.dram_fraction)
-            for role, place in schedule.placements().items()
+            for role, place in mapping_of(schedule.placements, Placement, "placements").items()
         }
         self.stores = [
             {"name": f"ring.{role}", "capacity": place.ring, "unit": "slots", "level": 0}
@@ -97,6 +100,7 @@ class Job:
         self._controls: dict[int, Block] = {}  # by the operator's entry in the table
         self.ended_early = 0
         self._progress: Any = None
+        self.progress = Progress()
         self._bookkeeping: dict[tuple[int, ...], Block] = {}
 
     def _model_of(self, role: str, place: Placement) -> ModelSpec:
@@ -147,6 +151,7 @@ class Job:
             self.prompt, self.kept = request.prompt, request.kept
             self.asked, self.limit = request.tokens, request.limit
             self.fresh = {}
+            self._made("since its begin")
             if not self.open_loop:
                 self.note("arrival", self.prompt, self.kept)
             yield number
@@ -207,6 +212,9 @@ class Job:
             Lower goes first where rows wait for one unit.
         """
         assert self.sim is not None
+        for one in passes:
+            self._check_pass(one)
+        self.progress.count()
         role = passes[0].role
         label = label or f"{role}.{passes[0].phase}"
         prelude, block, changes = self.runtime.plan(passes)
@@ -215,6 +223,16 @@ class Job:
         if prelude is not None:
             after = self.sim.emit(prelude, after=after, request=self.request, label=label)
         return self.sim.emit(block, after=after, priority=priority, request=self.request, label=label)
+
+    def _check_pass(self, one: Pass) -> None:
+        """Refuse a pass of a role that is not placed, or one whose projection would be left out."""
+        if one.role not in self.placements:
+            raise ValueError(f"no model is placed for the role {quote(one.role)}; {suggest(one.role, self.placements)}")
+        if one.projected and one.last is not None and one.last < self.models[one.role].layers:
+            raise ValueError(
+                f"a pass of {one.role} that ends before layer {one.last} of {self.models[one.role].layers} projects "
+                f"nothing, and projected={one.projected} was asked for; leave it out, or run the last layer"
+            )
 
     def emit_ops(self, label: str, phase: str, ops: Mapping[str, Ops], *, after: Any = None) -> Handle:
         """Emit operators that belong to no pass (bookkeeping, copies, small products, reads), in a chain.
@@ -233,6 +251,7 @@ class Job:
             What the block waits for.
         """
         assert self.sim is not None
+        self.progress.count()
         role = label.partition(".")[0]
         lowered = [
             self.planner.ops.lower(self._host(OpKind(int(op.kind[0]))), role, phase, name, op)
@@ -255,6 +274,7 @@ class Job:
     def control(self, name: str, work: int | Ops, *, on: str = "cpu", after: Any = None) -> Handle:
         """Emit control logic on a device: `work` instructions of a CPU, or an operator that the device has priced."""
         assert self.sim is not None
+        self.progress.count()
         ops = make_ops([{"kind": OpKind.CONTROL, "n": work}]) if isinstance(work, int) else work
         lowered = self.planner.ops.lower(self.system.having(OpKind.CONTROL, on), "target", "control", name, ops)
         entry = int(lowered.op[0])
@@ -313,6 +333,7 @@ class Job:
     def copy_kv(self, role: str, rows: int, *, after: Any = None) -> Handle:
         """Emit the copy of `rows` tokens' keys and values of all layers into the cache, in the layout it has there."""
         assert self.sim is not None
+        self.progress.count()
         block = row_block(self.planner.copy(role, rows, self.longest()))
         return self.sim.emit(block, after=after, request=self.request, label=f"{role}.merge")
 
@@ -365,8 +386,18 @@ class Job:
         -------
         int
             Tokens that count, no more than the request still wants.
+
+        Raises
+        ------
+        ValueError
+            For fewer than no tokens, or more accepted than drafted.
         """
         assert self.sim is not None
+        if tokens < 0 or not 0 <= accepted <= drafted:
+            raise ValueError(
+                f"commit of {tokens} tokens and {accepted} accepted of {drafted} drafted: tokens must be at least 0, "
+                "and accepted between 0 and drafted"
+            )
         counted = min(tokens + accepted, self.limit - self.position)
         if step is not None:
             self.note("step", 1)
@@ -381,6 +412,8 @@ class Job:
         self.note("commit", counted, drafted)
         self.fresh = {"committed": tokens + accepted, "drafted": drafted}
         self.position += counted
+        if counted:
+            self._made(f"since token {self.position:,}")
         if self._progress is not None:
             most = self.spec.longest_tokens
             self._progress.update(self.request * most + self.position, self.spec.requests * most)
@@ -393,9 +426,13 @@ class Job:
 
     def end(self, request: int) -> None:
         """Note the end of a request, and whether the recording ended it early."""
+        self._made("since its end")
         early = int(self.position < self.asked)
         self.ended_early += early
         self.note("end", self.position, early)
+
+    def _made(self, what: str) -> None:
+        self.progress.made(f"{what} (request {self.request})", self.prompt + self.asked)
 
     def note(self, kind: str, value: int, extra: int = 0) -> None:
         """Time-stamp a mark in the current request."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from archsim.authored import defined_at, located, shown
 from archsim.config import InputError
 from archsim.device import Device, OpKind, Ops, Rows
 from archsim.system import System
@@ -75,7 +76,8 @@ class OpTable:
             rows = device.lower(ops)
         except ValueError as error:
             shape = ", ".join(f"{column} = {int(getattr(ops, column)[0])}" for column in _SHAPE)
-            raise InputError(f"{role}: {name} ({shape}) cannot run on {device.name}: {error}") from None
+            raise InputError(f"{role}: {name} ({shape}) cannot run on {device.name}: {located(error)}") from None
+        _check_rows(device, rows)
         self._check_range(device, role, name, rows)
         n = len(rows.unit)
         first = len(self._entries)
@@ -119,6 +121,28 @@ class OpTable:
         counts = _columns(("op", "action", "count"), self._counts)
         draws = _columns(("op", "pool", "coef"), self._draws)
         return {"ops": ops, "counts": counts, "draws": draws}
+
+
+def _check_rows(device: Device, rows: Rows) -> None:
+    """Refuse what is no table of rows, naming where the device lowers."""
+    if not isinstance(rows, Rows):
+        raise InputError(f"{defined_at(device.lower)} must return rows (archsim.device.Rows), not {shown(rows)}")
+    n = len(rows.unit)
+    for name, column in zip(rows._fields, rows):
+        if name == "actions":
+            continue
+        if not isinstance(column, np.ndarray) or column.dtype != np.int64:
+            raise InputError(f"{defined_at(device.lower)} must return int64 columns; {name} is {shown(column)}")
+        if not n or len(column) != n:
+            raise InputError(
+                f"{defined_at(device.lower)} must return at least one row, and columns of equal length; unit has {n} "
+                f"and {name} {len(column)}"
+            )
+    if rows.counts.ndim != 2 or rows.counts.shape[1] != len(rows.actions):
+        raise InputError(
+            f"{defined_at(device.lower)} must count every action in every row; counts is of shape {rows.counts.shape} "
+            f"for {len(rows.actions)} actions"
+        )
 
 
 def _row_shares(rows: Rows, n: int) -> list[int]:
