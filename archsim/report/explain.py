@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from archsim.report.energy import energy
-from archsim.report.latency import timeline
+from archsim.report.latency import busy_ps
 from archsim.report.owner import WAIT, owner, sentence, walk
 from archsim.report.summary import summarise
 from archsim.report.traffic import executions
@@ -86,12 +84,11 @@ def roofline(trace: Trace) -> Table:
     times = executions(trace)
     moved = (ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]) * times
     work = 2.0 * ops["macs"] * times
-    slices = timeline(trace)
-    unit_device = np.array([name.split(".", 1)[0] for name in slices["unit"]], dtype=str)
+    busy_of = busy_ps(trace)
     table = []
     for name, peak in peaks.items():
-        mine, running = ops["device"] == name, unit_device == name
-        busy_s = float((slices["end_ps"] - slices["start_ps"])[running].sum()) / PS_PER_S
+        mine = ops["device"] == name
+        busy_s = float(sum(ps for (_, unit), ps in busy_of.items() if unit.split(".", 1)[0] == name)) / PS_PER_S
         nbytes, operations = float(moved[mine].sum()), float(work[mine].sum())
         if not busy_s or not (nbytes or operations):
             continue

@@ -12,7 +12,7 @@ from archsim.report.area import area_mm2
 from archsim.report.energy import energy
 from archsim.report.flow_figures import flow_figure, heat_figure
 from archsim.report.heat import is_thermal
-from archsim.report.latency import PHASES, in_order, latency, timeline
+from archsim.report.latency import PHASES, in_order, latency, phases_of, slices
 from archsim.report.power import power
 from archsim.report.roofline_figures import roofline_figure
 from archsim.report.tables import flat
@@ -41,15 +41,16 @@ def timeline_figure(trace: Trace, start_s: float = 0.0, end_s: float | None = No
     start_s, end_s : float
         Window; the whole run by default.
     """
-    slices = timeline(trace)
+    phase_of, unit_of, starts, ends = slices(trace)
+    names, unit_names = phases_of(trace)[0], trace.unit_names
     begin = int(start_s * PS_PER_S)
     end = trace.duration_ps if end_s is None else int(end_s * PS_PER_S)
-    seen = (slices["end_ps"] > begin) & (slices["start_ps"] < end)
+    seen = (ends > begin) & (starts < end)
     if begin >= end or not seen.any():
         raise InputError(f"nothing happens between {start_s} s and {end / PS_PER_S} s; the run lasts "
                          f"{trace.duration_ps / PS_PER_S} s")  # fmt: skip
-    units = [name for name in trace.unit_names if (slices["unit"][seen] == name).any()]
-    phases = in_order(set(slices["phase"][seen].tolist()))
+    units = [unit_names[i] for i in np.unique(unit_of[seen]).tolist()]
+    phases = in_order({names[i] for i in np.unique(phase_of[seen]).tolist()})
     edge = 0.4 if seen.sum() < 300 else 0.0  # outlines of many slices would hide their colours
     factor, unit_text = style.seconds(end - begin)
     with style.house():
@@ -57,8 +58,8 @@ def timeline_figure(trace: Trace, start_s: float = 0.0, end_s: float | None = No
         for phase, look in phase_look(phases).items():
             label: str | None = phase
             for y, unit in enumerate(units):
-                mine = seen & (slices["phase"] == phase) & (slices["unit"] == unit)
-                spans = _merge(slices["start_ps"][mine], slices["end_ps"][mine], begin, end)
+                mine = seen & (phase_of == names.index(phase)) & (unit_of == unit_names.index(unit))
+                spans = _merge(starts[mine], ends[mine], begin, end)
                 if spans:
                     axes.broken_barh([((a - begin) * factor, (b - a) * factor) for a, b in spans],
                                      (y - 0.38, 0.76), label=label, linewidth=edge, **look)  # fmt: skip

@@ -47,6 +47,36 @@ def timeline(trace: Trace) -> dict[str, np.ndarray]:
     }
 
 
+def phases_of(trace: Trace) -> tuple[list[str], np.ndarray]:
+    """Names of phases, and the phase of each entry of ``ops``; then that of rows without one, and of prefill."""
+    names, which = np.unique(np.append(trace.ops["phase"], ["", "prefill"]), return_inverse=True)
+    return names.tolist(), which
+
+
+def slices(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Phase and unit by number, start and end (ps) of the slices of :func:`timeline`, in the order of ``rows``."""
+    phase_of = phases_of(trace)[1]
+    unit, start, end = trace.rows["unit"], trace.rows["start_ps"], trace.row_end_ps
+    some = np.flatnonzero(trace.ran & (unit >= 0) & (end > start))
+    prefilled = np.append(trace.blocks["phase"] == "prefill", False)[trace.row_block[some]]
+    phase = np.where(prefilled, phase_of[-1], phase_of[:-1][trace.row_op[some]])
+    return phase, unit[some], start[some], end[some]
+
+
+def busy_ps(trace: Trace) -> dict[tuple[str, str], int]:
+    """Busy time by phase and unit; what never ran is left out. Goes through a stored trace in pieces."""
+    units = trace.unit_names
+    names = phases_of(trace)[0]
+    busy, ran = (np.zeros(len(names) * len(units), dtype=np.int64) for _ in range(2))
+    for part in trace.parts():
+        phase, unit, start, end = slices(part)
+        which = phase * len(units) + unit
+        busy += np.bincount(which, end - start, len(busy)).astype(np.int64)
+        ran += np.bincount(which, minlength=len(busy))
+    pairs = [(phase, unit) for phase in names for unit in units]
+    return {pair: int(busy[i]) for i, pair in enumerate(pairs) if ran[i]}
+
+
 def latency(trace: Trace) -> list[dict[str, Any]]:
     """Busy time by phase and unit.
 
@@ -56,13 +86,8 @@ def latency(trace: Trace) -> list[dict[str, Any]]:
         ``phase``, ``unit``, ``busy_s``, ``share`` of the run's time, and ``busy_per_step_s`` (None without steps and
         for prefill).
     """
-    slices = timeline(trace)
     steps = sum(request["steps"] for request in requests(trace))
-    found: dict[tuple[str, str], int] = {}
-    keys, which = np.unique(np.stack([slices["phase"], slices["unit"]]), axis=1, return_inverse=True)
-    busy = np.bincount(which.ravel(), slices["end_ps"] - slices["start_ps"], keys.shape[1])
-    for phase, unit, ps in zip(*keys.tolist(), busy):
-        found[phase, unit] = int(ps)
+    found = busy_ps(trace)
     return [
         {
             "phase": phase,

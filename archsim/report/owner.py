@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from archsim.report.background import background_rows, has_background
-from archsim.report.latency import timeline
+from archsim.report.latency import busy_ps
 from archsim.trace import DONE, Trace
 from archsim.units import PS_PER_S, InputError, show
 
@@ -93,7 +93,7 @@ def gains(trace: Trace, more: float = 0.1) -> dict[str, float]:
 def sentence(trace: Trace, more: float = 0.1) -> str:
     """Say who owns the time and what more of it gives at most, in one or two sentences."""
     total = trace.duration_ps / PS_PER_S
-    if not timeline(trace)["row"].size:
+    if not busy_ps(trace):
         return "No unit did anything in this run."
     shares = [f"{name} {seconds / total:.0%}" for name, seconds in owner(trace).items() if seconds >= 0.005 * total]
     bounds = [

@@ -39,7 +39,7 @@ def summarise(trace: Trace) -> dict[str, Any]:
     without them, mean and peak power are the whole phone's.
     """
     served = requests(trace)
-    spent, (mean_w, peak_w) = energy(trace), headline_w(trace)
+    (mean_w, peak_w), spent = headline_w(trace), energy(trace)
     streams = background(trace)
     joule = spent.total_j - sum(stream["energy_j"] for stream in streams.values())
     apart = (lambda part: (~background_rows(part)).astype(float)) if streams else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import gc
 import importlib.metadata
@@ -144,7 +145,7 @@ def run(
         check_target(target, resolved.digest)
     made, folder, title, cpu_s = _simulate(resolved, trace, target, script=check or trace != "off", progress=progress)
     if made.stored:
-        gc.collect()  # what simulated it is held in cycles, and the reports of a long run want its memory
+        _give_back()
     from archsim.report.cautions import cautions
     from archsim.report.summary import summarise
 
@@ -154,6 +155,14 @@ def run(
 
         summary["checks"] = check_trace(made, summary).to_json()
     return Result(summary, made, folder, title, tuple(cautions(made)))
+
+
+def _give_back() -> None:
+    """Return what a simulation held to the system: reports of a long run want as much again."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory otherwise
+    if trim is not None:
+        trim(0)
 
 
 def _simulate(

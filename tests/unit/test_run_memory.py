@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from archsim.engine.sim import Sim
+from archsim.report.latency import busy_ps, timeline
 from archsim.session import load, run
 from archsim.workload.job import Job
 from archsim.workload.plan import Planner
@@ -36,6 +37,17 @@ def test_a_run_goes_without_a_garbage_collection(name):
     finally:
         gc.enable()
     assert not left
+
+
+def test_busy_time_is_that_of_the_slices():
+    system, schedule, job = RUNS["chain_sd"]
+    trace = run(load(system=system, schedule=schedule, job=job), trace="off").trace
+    shown = timeline(trace)
+    wanted: dict[tuple[str, str], int] = {}
+    for phase, unit, start, end in zip(*(shown[name].tolist() for name in ("phase", "unit", "start_ps", "end_ps"))):
+        wanted[phase, unit] = wanted.get((phase, unit), 0) + end - start
+    assert busy_ps(trace) == wanted
+    assert {phase for phase, _ in wanted} > {"prefill"}
 
 
 def test_the_longest_unused_goes_first():
