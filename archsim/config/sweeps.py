@@ -15,6 +15,7 @@ Points = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 class Span(BaseModel):
     """An axis between two bounds: `steps` evenly spaced values (in the logarithm with `log`), or a range to draw from.
 
+    With `step` values are snapped to multiples of it above `low` ("64 KiB"); alone it makes all of these the values.
     Whole bounds give whole values. Bounds with a unit ("1 GHz") need the same dimension.
     """
 
@@ -23,6 +24,7 @@ class Span(BaseModel):
     low: Number | str
     high: Number | str
     steps: Annotated[int, Field(strict=True, ge=2, le=10_000)] | None = None
+    step: Number | str | None = None
     log: bool = False
 
 

@@ -18,6 +18,8 @@ from archsim.units import parse, quote
 Value = bool | int | float | str
 #: Most points of one sweep.
 MOST_POINTS = 1_000_000
+#: Most values of one span.
+MOST_STEPS = 10_000
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*")
 _OPS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -32,13 +34,14 @@ _OPS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Ends:
-    """A span's bounds as numbers, and the unit (empty for bare numbers) in which they are."""
+    """A span's bounds as numbers, the unit (empty for bare numbers) in which they are, and its step (0: none)."""
 
     low: float
     high: float
     unit: str
     whole: bool
     log: bool
+    step: float = 0.0
 
     def at(self, share: float) -> Value:
         """Value at `share` (0 .. 1) of the way from low to high."""
@@ -51,6 +54,9 @@ class Ends:
 
     def text(self, value: float) -> Value:
         """A number of this span as it is set: whole where the bounds are, with the unit where there is one."""
+        if self.step:
+            most = math.floor((self.high - self.low) / self.step * (1 + 1e-12))
+            value = self.low + min(round((value - self.low) / self.step), most) * self.step
         if self.whole:
             value = round(value)
         shown = int(value) if self.whole else float(f"{value:.12g}")
@@ -80,7 +86,21 @@ def ends(path: str, span: Span) -> Ends:
         raise InputError(f"{where}: low {span.low} is not below high {span.high}")
     if span.log and low[0] <= 0:
         raise InputError(f"{where}: a logarithmic span needs a low above zero, not {span.low}")
-    return Ends(float(low[0]), float(high[0]), unit, whole, span.log)
+    return Ends(float(low[0]), float(high[0]), unit, whole, span.log, _step(where, span, unit, high[0] - low[0]))
+
+
+def _step(where: str, span: Span, unit: str, room: float) -> float:
+    """Step of a span in the unit of its bounds; 0 where it has none."""
+    if span.step is None:
+        return 0.0
+    step = _split(where, span.step)
+    if step[1] and unit == "B":
+        step = (float(parse(str(span.step), "B")), "B")
+    if step[1] != unit:
+        raise InputError(f"{where}: the step {span.step} is not in the unit of the bounds ({unit or 'bare numbers'})")
+    if not 0 < step[0] <= room:
+        raise InputError(f"{where}: the step {span.step} must be above zero and no more than high less low")
+    return step[0]
 
 
 def _split(where: str, bound: int | float | str) -> tuple[float, str]:
@@ -98,16 +118,26 @@ def axis_values(path: str, axis: Sequence[Value] | Span) -> list[Value]:
     Raises
     ------
     InputError
-        For a span without steps.
+        For a span with neither steps nor a step.
     """
     if isinstance(axis, Span):
-        if axis.steps is None:
-            raise InputError(f"axes.{path}: a span of a grid needs 'steps'")
         between = ends(path, axis)
+        if axis.steps is None:
+            if not between.step:
+                raise InputError(f"axes.{path}: a span of a grid needs 'steps' or 'step'")
+            return [between.text(between.low + i * between.step) for i in range(_stepped(path, between))]
         values = [between.at(i / (axis.steps - 1)) for i in range(axis.steps)]
     else:
         values = list(axis)
     return values
+
+
+def _stepped(path: str, between: Ends) -> int:
+    """Values of a span by its step."""
+    found = math.floor((between.high - between.low) / between.step * (1 + 1e-12)) + 1
+    if found > MOST_STEPS:
+        raise InputError(f"axes.{path}: its step makes {found} values, more than {MOST_STEPS}")
+    return found
 
 
 def _check_different(group: Sequence[str], values: Mapping[str, Sequence[Value]]) -> None:
@@ -140,12 +170,18 @@ def count(spec: SweepSpec) -> int:
     """Points before conditions; cheap even where there are too many to list."""
     if spec.sample is not None:
         return spec.sample.points
-    sizes = {path: axis.steps or 0 if isinstance(axis, Span) else len(axis) for path, axis in spec.axes.items()}
+    sizes = {path: _size(path, axis) for path, axis in spec.axes.items()}
     total = 1
     for path, size in sizes.items():
         if not any(path in group[1:] for group in spec.zip):
             total *= size
     return total
+
+
+def _size(path: str, axis: Sequence[Value] | Span) -> int:
+    if not isinstance(axis, Span):
+        return len(axis)
+    return axis.steps or (0 if axis.step is None else _stepped(path, ends(path, axis)))
 
 
 def _grid(spec: SweepSpec) -> Iterator[dict[str, Value]]:

@@ -7,10 +7,14 @@ import json
 import pytest
 
 from archsim.cli import run_cli
+from archsim.config import InputError
+from archsim.config.sweeps import Span
 from archsim.report.tables import read_table
 from archsim.sweep import runner, tables
 from archsim.sweep.outcome import load_result
+from archsim.sweep.points import axis_values, ends
 from archsim.sweep.runner import sweep
+from archsim.sweep.search import search
 
 RUN = {
     "name": "small",
@@ -145,3 +149,50 @@ def test_failed_points_are_said(fake, files, capsys, monkeypatch):
         monkeypatch.setitem(FOUND, key, (None, None))
     assert run_cli(["sweep", files(), "-o", "all"]) == 3
     assert "6 of 6 points failed" in capsys.readouterr().err
+
+
+def searched(fake_search, tmp_path, trials, **fields):
+    spec = {key: value for key, value in made(**fields).items() if key != "repeat"}
+    spec["axes"] = fields.get("axes", {"schedule.length": [1, 2, 3]})
+    return search(spec, trials=trials, output=tmp_path / "s")
+
+
+@pytest.fixture
+def fake_search(monkeypatch):
+    """Points of a search by their length; counts how often each was simulated."""
+    counts: dict[int, int] = {}
+
+    def simulate(run, fixed, point):
+        length = point["schedule.length"]
+        counts[length] = counts.get(length, 0) + 1
+        return {"status": "ok", "error": "", "decode_tokens_per_s": float(length), "cost_j": float(length)}
+
+    monkeypatch.setattr("archsim.sweep.search.simulate", simulate)
+    return counts
+
+
+def test_a_search_tries_each_point_once_and_ends_with_the_space(fake_search, tmp_path):
+    found = searched(fake_search, tmp_path, 14, axes={"schedule.length": [1, 2, 3, 4, 6, 8]})
+    assert sorted(row["schedule.length"] for row in found.rows) == [1, 2, 3, 4, 6, 8]
+    assert set(fake_search.values()) == {1}
+    assert found.note == "all 6 points of the axes are tried, fewer than the 14 trials asked for"
+
+
+def test_fewer_trials_than_before_do_not_shrink_the_table(fake_search, tmp_path):
+    axes = {"schedule.length": {"low": 1, "high": 32, "step": 2}}
+    first = searched(fake_search, tmp_path, 9, axes=axes)
+    again = searched(fake_search, tmp_path, 3, axes=axes)
+    assert len(first.rows) == 9
+    assert again.rows[:9] == first.rows
+    assert again.ran == 0
+    assert all(row["schedule.length"] % 2 == 1 for row in first.rows)
+
+
+def test_spans_snap_to_their_step():
+    span = Span(low="64 KiB", high="1024 KiB", step="64 KiB", log=True)
+    between = ends("x", span)
+    assert [int(between.at(i / 7).split()[0]) % 65536 for i in range(8)] == [0] * 8
+    assert between.at(1.0) == "1048576 B"
+    assert len(axis_values("x", span)) == 16
+    with pytest.raises(InputError, match="not in the unit of the bounds"):
+        ends("x", Span(low="1 GHz", high="2 GHz", step=3))

@@ -62,7 +62,7 @@ BAD = [
     ({"axes": {"a": {"low": 1, "high": 3, "steps": 5}}}, "axes.a: the value 2 comes twice; lower steps or take one out"),
     ({"axes": {"a": {"low": 3, "high": 1, "steps": 2}}}, "axes.a: low 3 is not below high 1"),
     ({"axes": {"a": {"low": 0, "high": 1, "steps": 2, "log": True}}}, "axes.a: a logarithmic span needs a low above zero, not 0"),
-    ({"axes": {"a": {"low": 0, "high": 1}}}, "axes.a: a span of a grid needs 'steps'"),
+    ({"axes": {"a": {"low": 0, "high": 1}}}, "axes.a: a span of a grid needs 'steps' or 'step'"),
     ({"axes": {"a": {"low": "1 GHz", "high": "2 MHz", "steps": 2}}}, "axes.a: low and high are in different units (1 GHz and 2 MHz); write both alike"),
     ({"axes": {"a": {"low": "one", "high": "two", "steps": 2}}}, "axes.a: 'one' is no number with a unit"),
     ({"axes": {"a": [1, 2]}, "where": [{"left": "a", "op": ">", "right": 5}]}, "where: no point satisfies a > 5; loosen it or widen the axes"),
