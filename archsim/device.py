@@ -361,6 +361,8 @@ class Device:
     Spec: ClassVar[Any]
     ops: ClassVar[frozenset[OpKind]] = frozenset()
     kind: ClassVar[str] = ""
+    #: Whether weights are used where the device holds them (in memory, in SRAM for good), without crossing a pool.
+    keeps_weights: ClassVar[bool] = False
 
     def __init__(self, name: str, spec: Any) -> None:
         self.name = name

@@ -79,8 +79,12 @@ def what_if(trace: Trace) -> Table:
 
 
 def roofline(trace: Trace) -> Table:
-    """Where each device stands: rates met while it was busy, its peaks, intensity and what bounds it there."""
+    """Where each device stands: rates met while it was busy, its peaks, intensity and what bounds it there.
+
+    A device without a rate of its own has that of the slowest pool of bytes which its rows draw on (shared DRAM).
+    """
     ops, peaks = trace.ops, trace.manifest["peaks"]
+    shared = pool_peaks(trace)
     times = executions(trace)
     moved = (ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]) * times
     work = 2.0 * ops["macs"] * times
@@ -92,10 +96,10 @@ def roofline(trace: Trace) -> Table:
         nbytes, operations = float(moved[mine].sum()), float(work[mine].sum())
         if not busy_s or not (nbytes or operations):
             continue
-        rate = peak["bytes_per_s"]
-        ridge = peak["ops_per_s"] / rate if rate else None
+        rate = peak["bytes_per_s"] or shared.get(name, 0.0)
+        ridge = peak["ops_per_s"] / rate if rate and peak["ops_per_s"] else None
         intensity = operations / nbytes if nbytes else None
-        memory = ridge is None or intensity is None or intensity < ridge
+        computes = bool(operations) and (intensity is None or (ridge is not None and intensity >= ridge))
         table.append(
             {
                 "device": name,
@@ -106,20 +110,42 @@ def roofline(trace: Trace) -> Table:
                 "peak_bytes_per_s": rate or None,
                 "ops_per_byte": intensity,
                 "ridge_ops_per_byte": ridge,
-                "side": "memory" if memory else "compute",
-                "of_roof": _of_roof(operations, nbytes, busy_s, peak),
+                "side": "compute" if computes else "memory",
+                "of_roof": _of_roof(operations, nbytes, busy_s, peak["ops_per_s"], rate),
             }
         )
     return table
 
 
-def _of_roof(operations: float, nbytes: float, busy_s: float, peak: dict[str, float]) -> float | None:
-    """Share of the roofline's bound that was met: the ideal time of the work over the time it took."""
-    ideal = []
-    if peak["ops_per_s"]:
-        ideal.append(operations / peak["ops_per_s"])
-    if peak["bytes_per_s"]:
-        ideal.append(nbytes / peak["bytes_per_s"])
+def pool_peaks(trace: Trace) -> dict[str, float]:
+    """Largest rate (bytes/s) by device at which the pools that its rows draw on can serve it: the slowest of them.
+
+    Devices that use weights where these lie are left out: most of their bytes cross no pool.
+    """
+    keep = trace.manifest.get("keep_weights")
+    if keep is None:
+        return {}
+    draws, ops = trace.tables["draws"], trace.ops
+    order = np.argsort(ops["op"], kind="stable")
+    place = order[np.searchsorted(ops["op"], draws["op"], sorter=order)] if len(ops["op"]) else draws["op"]
+    found: dict[str, float] = {}
+    for pool, entry in enumerate(trace.manifest["pools"]):
+        if entry["unit"] != "bytes/s":
+            continue
+        of_mix = max([fixed for _, fixed in entry["mix"]], default=0) / entry["fixed"]
+        peak = entry["capacity"] * max(1.0, of_mix)
+        for device in np.unique(ops["device"][place[draws["pool"] == pool]]).tolist():
+            if device not in keep:
+                found[device] = min(found.get(device, peak), peak)
+    return found
+
+
+def _of_roof(operations: float, nbytes: float, busy_s: float, ops_per_s: float, bytes_per_s: float) -> float | None:
+    """Share of the roofline's bound at this intensity that was met: the ideal time of the work over the time it took.
+
+    The bound is the lower of the two roofs, which is where the longer of the two ideal times lies.
+    """
+    ideal = [amount / rate for amount, rate in ((operations, ops_per_s), (nbytes, bytes_per_s)) if rate]
     return max(ideal) / busy_s if ideal else None
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Points whose device was busy for less of the run than this are left out.
 _SHORT = 1e-3
+#: Ratio of two values below which markers would lie on each other.
+_NEAR = 1.15
 
 
 def met(trace: Trace) -> list[dict[str, Any]]:
@@ -58,6 +60,12 @@ def _by_phase_and_op(trace: Trace) -> tuple[list[str], np.ndarray, np.ndarray]:
     return names, times.reshape(len(names), size), busy.reshape(len(names), size)
 
 
+def _coincide(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether the markers of two points would cover each other."""
+    near = np.log(_NEAR)
+    return all(abs(np.log(one[key] / other[key])) < near for key in ("ops_per_byte", "ops_per_s"))
+
+
 def roofline_figure(trace: Trace) -> Figure:
     """What each device reached in each phase, below its peak rate and the bandwidth of the memory."""
     points = [point for point in met(trace) if point["busy_s"] * PS_PER_S > _SHORT * trace.duration_ps]
@@ -84,11 +92,13 @@ def roofline_figure(trace: Trace) -> Figure:
             if peak:
                 axes.axhline(peak, color=style.COLOURS[i % 8], linewidth=1.2, linestyle=style.LINES[i % 4],
                              label=f"{device}, {style.three(peak / 1e9)} Gop/s")  # fmt: skip
-        for point in points:
+        for n, point in enumerate(points):
             i, j = devices.index(point["device"]), phases.index(point["phase"])
-            axes.scatter([point["ops_per_byte"]], [point["ops_per_s"]], s=34, marker=style.MARKERS[j % 8], zorder=3,
-                         color=style.COLOURS[i % 8], edgecolor="black", linewidth=0.5,
-                         label=f"{point['device']}: {point['phase']}")  # fmt: skip
+            under = sum(_coincide(point, other) for other in points[:n])  # a ring shows what lies inside
+            look = {"facecolor": "none", "edgecolor": style.COLOURS[i % 8], "linewidth": 1.2} if under else {
+                "facecolor": style.COLOURS[i % 8], "edgecolor": "black", "linewidth": 0.5}  # fmt: skip
+            axes.scatter([point["ops_per_byte"]], [point["ops_per_s"]], s=34 * (1 + 2 * under), zorder=3,
+                         marker=style.MARKERS[j % 8], label=f"{point['device']}: {point['phase']}", **look)  # fmt: skip
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlim(low, high)

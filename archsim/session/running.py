@@ -270,6 +270,7 @@ def _manifest(
         name: {"ops_per_s": device.peak_ops_per_s(), "bytes_per_s": device.bandwidth_bytes_per_s()}
         for name, device in system.devices.items()
     }
+    manifest["keep_weights"] = [name for name, device in system.devices.items() if device.keeps_weights]
     manifest["footprint"] = job.footprint
     manifest["placements"] = {
         role: {"layers": job.planner.device(role, OpKind.MATMUL).name, **dataclasses.asdict(place)}

@@ -129,3 +129,24 @@ def test_a_defect_of_archsim_itself_is_not_explained_away(monkeypatch):
     monkeypatch.setattr(registry, "names", broken)
     with pytest.raises(RuntimeError, match="elsewhere"):
         run_cli(["list", "devices"])
+
+
+@pytest.mark.parametrize(
+    ("tail", "words"),
+    [
+        ("._replace(work=rows.work * 0)", "moved 0 over pools"),
+        ("._replace(pool=np.full_like(rows.pool, -1), cap=np.full_like(rows.cap, 1 << 62))", "moved 0 over pools"),
+        ("._replace(work=rows.work // 2)", "bytes of weights"),
+    ],
+)
+def test_weights_moved_in_no_time_are_named(own, capsys, tail, words):
+    own("device", LOWER, f"        rows = {LOWER.strip().removeprefix('return ')}\n        return rows{tail}\n")
+    assert run_cli(["run", *DEVICE, *JOB, "--check"]) == 3
+    line = said(capsys)
+    assert "invariant 'bytes' does not hold: target: " in line
+    assert words in line
+
+
+def test_the_device_as_it_was_started_holds(own):
+    own("device", LOWER, LOWER)
+    assert run_cli(["run", *DEVICE, *JOB, "--check"]) == 0

@@ -45,6 +45,20 @@ def test_roofline_never_exceeds_its_roof(folders):
             assert 0 < row["of_roof"] <= 1.0 + 1e-9, row
 
 
+def test_each_device_has_the_side_and_the_roof_that_bind_it(folders):
+    trace = Trace.load(folders / "chain")
+    rows = {row["device"]: row for row in explain(trace)["roofline"]}
+    dram = next(pool for pool in trace.manifest["pools"] if pool["name"] == "dram.bandwidth")
+    assert (rows["flash"]["side"], rows["flash"]["ops_per_s"]) == ("memory", 0)
+    for name in ("npu", "cpu"):
+        row = rows[name]
+        assert 0 < row["peak_bytes_per_s"] <= dram["capacity"]
+        assert row["ridge_ops_per_byte"] == pytest.approx(row["peak_ops_per_s"] / row["peak_bytes_per_s"])
+        assert (row["side"] == "compute") == (row["ops_per_byte"] >= row["ridge_ops_per_byte"])
+        roof = min(row["peak_ops_per_s"], row["ops_per_byte"] * row["peak_bytes_per_s"])
+        assert row["of_roof"] == pytest.approx(row["ops_per_s"] / roof)
+
+
 def test_sensitivities_agree_with_runs_done_by_hand(folders):
     source, sets = rebuilt(Trace.load(folders / "flash"))
     path = "system.flash.stream_bytes_per_s"

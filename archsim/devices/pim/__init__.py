@@ -105,6 +105,7 @@ class Pim(Device):
     """Unit ``<name>.sequencer``; lowers MATMUL and PROJECTION, and with a vector unit all of a decoder layer."""
 
     Spec = PimSpec
+    keeps_weights = True  # the banks' own processing units read them
 
     def __init__(self, name: str, spec: PimSpec) -> None:
         super().__init__(name, spec)

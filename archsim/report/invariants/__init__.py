@@ -9,7 +9,8 @@ cuts      a row that was done did all its work; one that never started did none;
 units     a unit runs one row at a time, and an exclusive claim on a pool is held by one row at a time
 order     no row starts before its predecessors, in its block and in the blocks it waits for, have ended; what depends
           on a cut row is cut
-bytes     what the rows asked of each pool is what it served and what was left when rows were cut
+bytes     what the rows asked of each pool is what it served and what was left when rows were cut; weights crossed a
+          pool or a capped link, and nothing was computed in no time
 pools     no row, and no group of rows, was served faster than the pools allow under the mix of their streams
 stores    levels stay within their stores, and what was only borrowed is back at the end
 tokens    tokens committed, the marks of the requests' ends and the summary agree; no more is accepted than was drafted
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archsim.report.invariants.ledgers import check_energy, check_tokens
+from archsim.report.invariants.moved import check_moved
 from archsim.report.invariants.order import check_order
 from archsim.report.invariants.stock import check_stores
 from archsim.report.invariants.supply import Supplied, check_bytes, check_pools
@@ -91,6 +93,7 @@ def check_trace(trace: Trace, summary: Mapping[str, Any] | None = None) -> Check
     if view.scripted:
         counts["order"] = check_order(view)
         counts["bytes"], pools = check_bytes(view)
+        counts["bytes"] += check_moved(view)
         counts["pools"] = check_pools(view)
         counts["stores"] = check_stores(view)
     else:
