@@ -21,6 +21,7 @@ Sets = Annotated[
     ),
 ]
 
+_POWER = re.compile(r"[0-9.]{1,20}[eE][+]?[0-9]{1,2}")
 _WHOLE = re.compile(r"[-+]?[0-9]{1,40}")
 
 
@@ -29,7 +30,8 @@ def whole(text: str | int) -> int:
     if not _WHOLE.fullmatch(str(text)):
         from archsim.units import quote
 
-        raise typer.BadParameter(f"{quote(text)} is not a whole number")
+        hint = "; write it in digits alone" if _POWER.fullmatch(str(text)) else ""
+        raise typer.BadParameter(f"{quote(text)} is not a whole number{hint}")
     return int(text)
 
 

@@ -45,8 +45,8 @@ class Where(NamedTuple):
 
     @property
     def is_option(self) -> bool:
-        """Whether this is a command-line option (or a value of a call), which names its path itself."""
-        return self.file.startswith(("--", "run: "))
+        """Whether this is a command-line option (or a value of a call or a sweep), which names its path itself."""
+        return self.file.startswith(("--", "run: ")) or (self.line is None and self.file.startswith(("axes.", "set.")))
 
 
 def place(name: str, line: int) -> Where:

@@ -244,25 +244,32 @@ def _place_of(sweep: Resolved) -> Where:
 
 def _axis_problems(sweep: Resolved) -> list[str]:
     """Problems of a sweep's axes: every value is tried on the run, alone with what the sweep sets."""
-    here = _place_of(sweep)
     try:
         run = sweep_run(sweep)
     except InputError as error:
         return [error.message]
-    fixed = [f"{path}={_as_text(value)}" for path, value in sweep.data["set"].items()]
+    fixed = [Override(path, value, f"set.{path}") for path, value in sweep.data["set"].items()]
     problems: dict[str, None] = {}
     for path, axis in sweep.data["axes"].items():
         for value in axis if isinstance(axis, list) else [axis["low"], axis["high"]]:
             try:
-                load_config("run", run, [*fixed, f"{path}={_as_text(value)}"])
+                load_config("run", run, [*fixed, Override(path, value, f"axes.{path}")])
             except InputError as error:
-                problems[here.error(error.message, f"axes.{path}").message] = None
+                problems[placed(error, sweep.file, sweep.data, path).message] = None
     return list(problems)
 
 
-def _as_text(value: Any) -> str:
-    """Value as it is written after ``--set PATH=``."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def placed(error: InputError, file: Path | None, data: Mapping[str, Any], axis: str = "") -> InputError:
+    """An error of a sweep's point, with file and line of the axis or fixed value that it is about.
+
+    One that names neither is about `axis`, where one is given.
+    """
+    known = [(section, path) for section in ("axes", "set") for path in data.get(section, {})]
+    about = next((at for at in known if error.message.startswith(f"{'.'.join(at)}: ")), None)
+    if file is None or (about is None and not axis):
+        return error
+    where = read(file).where(*(about or ("axes", axis)))
+    return InputError(where.error(error.message, "" if about else f"axes.{axis}").message, error.others)
 
 
 _LOADERS: dict[str, Callable[[Any, Sequence[str | Override]], Resolved]] = {

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from archsim.config.job import Text
 
 Number = int | float
+#: Most values of one span.
+MOST_STEPS = 10_000
+_RELATION = re.compile(r"\s*([\w.]{1,200})\s*(<=|>=|==|!=|<|>)\s*([^<>=!]{1,100}?)\s*")
 Points = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 
@@ -23,9 +27,16 @@ class Span(BaseModel):
 
     low: Number | str
     high: Number | str
-    steps: Annotated[int, Field(strict=True, ge=2, le=10_000)] | None = None
+    steps: Annotated[int, Field(strict=True, ge=2, le=MOST_STEPS)] | None = None
     step: Number | str | None = None
     log: bool = False
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _some_steps(cls, steps: Any) -> Any:
+        if isinstance(steps, int) and not isinstance(steps, bool) and not 2 <= steps <= MOST_STEPS:
+            raise ValueError(f"{str(steps)[:40]} steps; 2 to {MOST_STEPS} can be asked for")
+        return steps
 
 
 class Sample(BaseModel):
@@ -46,6 +57,18 @@ class Condition(BaseModel):
     left: Text
     op: Literal["<", "<=", "==", "!=", ">=", ">"]
     right: bool | Number | str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_three(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            found = _RELATION.fullmatch(given)
+            left, op, right = found.groups() if found else ("job.tokens", ">", "64")
+            for_example = "" if found else ", for example"
+            raise ValueError(
+                f"write a condition in three fields{for_example}: {{left: {left}, op: '{op}', right: {right}}}"
+            )
+        return given
 
 
 class Bound(BaseModel):

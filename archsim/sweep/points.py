@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from archsim.config import InputError, SweepSpec
-from archsim.config.sweeps import Condition, Span
+from archsim.config.sweeps import MOST_STEPS, Condition, Span
 from archsim.units import parse, quote
 
 Value = bool | int | float | str
 #: Most points of one sweep.
 MOST_POINTS = 1_000_000
-#: Most values of one span.
-MOST_STEPS = 10_000
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)\s*")
 _OPS: Mapping[str, Callable[[Any, Any], bool]] = {

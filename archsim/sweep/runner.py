@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from archsim.config import InputError, Resolved, SweepSpec, digest, find, is_path, load_config, sweep_run
+from archsim.config.runs import placed
 from archsim.results import code_digest
 from archsim.sweep.banded import draw_point, draw_points
 from archsim.sweep.executors import check_workers, drain
@@ -42,6 +43,8 @@ class Sweep:
         Plain data that identifies it.
     numbers : dict
         Values of axes as numbers in the parameter's unit, as far as they are known.
+    file : Path, optional
+        File that it was read from, for errors.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Sweep:
     run: Any
     data: dict[str, Any]
     numbers: dict[tuple[str, Any], Any] = field(default_factory=dict, compare=False)
+    file: Path | None = None
 
 
 def load_sweep(source: str | Path | Mapping[str, Any]) -> Sweep:
@@ -59,6 +63,7 @@ def load_sweep(source: str | Path | Mapping[str, Any]) -> Sweep:
     InputError
         For anything wrong in it: an axis that names no parameter, a value that does not fit, ...
     """
+    file = None
     if isinstance(source, Mapping):
         data = {"name": "sweep", **source}
         run: Any = data["run"] if isinstance(data.get("run"), Mapping) else None
@@ -67,13 +72,17 @@ def load_sweep(source: str | Path | Mapping[str, Any]) -> Sweep:
         run = spec.run if run is None else run
     else:
         resolved: Resolved = load_config("sweep", source)
-        data = dict(resolved.data)
+        data, file = dict(resolved.data), resolved.file
         spec = SweepSpec(**{key: value for key, value in data.items() if key not in ("name", "kind")})
         run = spec.run
         run = str(sweep_run(resolved))
     if isinstance(run, str) and is_path(run):
         run = str(find("run", Path(run)))
-    return Sweep(str(data["name"]), spec, run, {**data, "resolved_run": _base_digest(run, spec)})
+    try:
+        base = _base_digest(run, spec)
+    except InputError as error:
+        raise placed(error, file, data) from None
+    return Sweep(str(data["name"]), spec, run, {**data, "resolved_run": base}, file=file)
 
 
 def _checked(fields: Mapping[str, Any]) -> SweepSpec:
@@ -153,7 +162,10 @@ def _keys(made: Sweep, listed: list[dict[str, Any]]) -> list[str]:
     for point in listed:
         fresh = [path for path, value in point.items() if value not in seen[path]]
         if fresh and any(not seen[path] for path in fresh):
-            resolve(made.run, made.spec.set, point)
+            try:
+                resolve(made.run, made.spec.set, point)
+            except InputError as error:
+                raise placed(error, made.file, made.data) from None
         for path in fresh:
             seen[path].add(point[path])
     base = f"{made.data['resolved_run']}:{code_digest()}"

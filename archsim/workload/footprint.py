@@ -73,7 +73,14 @@ def check_memory(job: Job) -> None:
             continue
         store = next((store for store in job.system.stores if store.name == f"{device}.capacity"), None)
         if store is None:
-            raise InputError(f"system {job.system.name!r} has no {device}, but the job keeps {next(iter(parts))} in it")
+            what = next(iter(parts))
+            if device in job.system.devices:
+                kind = job.system.devices[device].kind
+                raise InputError(
+                    f"system {job.system.name!r} has no memory in {device!r}, which is a part of device {kind}, "
+                    f"but the job keeps {what} in it; give it a part of device {device}"
+                )
+            raise InputError(f"system {job.system.name!r} has no {device}, but the job keeps {what} in it")
         need = sum(parts.values())
         if need > store.capacity:
             listed = ", ".join(f"{what} {units.show(size, 'B')}" for what, size in parts.items())

@@ -132,7 +132,12 @@ EDITS = [
     (A, "kind: part", "kind: prat", "1: unknown kind 'prat'; did you mean 'part'?"),
     (A, "kind: part\n", "", "1: needs the key 'kind': one of part, system, model, run, sweep"),
     (A, "name: disk_a\n", "", "1: needs the key 'name'"),
-    (A, "name: disk_a", "name: disk_x", "2: the name 'disk_x' differs from the file's name 'disk_a'"),
+    (
+        A,
+        "name: disk_a",
+        "name: disk_x",
+        "2: the name 'disk_x' differs from the file's name 'disk_a'; write 'name: disk_a' or rename the file",
+    ),
     (A, "name: disk_a", "name: 3", "2: name: expected text, not '3'"),
     (A, "spec:\n", "spec: []\nnote:\n", "5: spec: expected a mapping, not a list"),
     (

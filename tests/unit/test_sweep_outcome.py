@@ -196,3 +196,34 @@ def test_spans_snap_to_their_step():
     assert len(axis_values("x", span)) == 16
     with pytest.raises(InputError, match="not in the unit of the bounds"):
         ends("x", Span(low="1 GHz", high="2 GHz", step=3))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"axes": {"job.tokens": {"low": 1, "high": 5, "steps": 0}}}, "axes.job.tokens.steps: 0 steps; 2 to 10000 can"),
+        (
+            {"axes": {"job.tokens": {"low": 1, "high": 5, "steps": 10**9}}},
+            "1000000000 steps; 2 to 10000 can be asked for",
+        ),
+        ({"axes": {"job.tokenz": [1]}}, "axes.job.tokenz: unknown field 'tokenz'; did you mean 'tokens'?"),
+        (
+            {"axes": {"job.tokens": [1, 3]}, "where": ["job.tokens > 2"]},
+            "where: write a condition in three fields: {left: job.tokens, op: '>', right: 2}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["sweep", "check"])
+def test_wrong_files_are_told_with_their_line(fake, files, capsys, command, fields, words):
+    assert run_cli([command, files(repeat=[], **fields)]) == 2
+    captured = capsys.readouterr()
+    said = captured.err if command == "sweep" else captured.out + captured.err
+    assert "s.yaml:1: " in said
+    assert words in " ".join(said.split())
+
+
+def test_a_part_of_another_device_is_told(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--set", "system.flash=sm8650_cpu", "--set", "job.tokens=2", "--trace", "off"]
+    assert run_cli(["run", "lever_dram_40", *flags]) == 2
+    assert "no memory in 'flash', which is a part of device cpu" in capsys.readouterr().err

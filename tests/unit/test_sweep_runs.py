@@ -186,7 +186,7 @@ def test_units_by_name(name, unit):
 
 
 WRONG = [
-    ({"axes": {"job.tokenz": [1]}}, "axes.job.tokenz: job: unknown field 'tokenz'; did you mean 'tokens'?"),
+    ({"axes": {"job.tokenz": [1]}}, "axes.job.tokenz: unknown field 'tokenz'; did you mean 'tokens'?"),
     ({"axes": {"system.npu.vtcm_bytes": ["4 GHz"]}}, "axes.system.npu.vtcm_bytes:"),
     ({"axes": {}}, "sweep: a sweep needs at least one axis"),
     ({"zip": [["job.seed", "job.x"]]}, "sweep: 'job.x' is no axis"),
