@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from archsim.report.energy import energy
 from archsim.report.latency import busy_ps
 from archsim.report.owner import WAIT, owner, sentence, walk
