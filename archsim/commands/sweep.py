@@ -33,14 +33,16 @@ def sweep(
     workers: Annotated[int, WORKERS] = 1,
     dask: Annotated[str | None, DASK] = None,
     output: Annotated[Path | None, OUT] = None,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Say points, time and disk, and run nothing.")] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Say points, time, disk and refused points; run one.")
+    ] = False,
     uncertainty: Samples = None,
     draws_seed: DrawsSeed = None,
     as_json: Json = False,
 ) -> None:
     """Run every point of a sweep and write one table; a killed sweep goes on where it stopped."""
     from archsim.report import terminal
-    from archsim.sweep.runner import estimate as forecast
+    from archsim.sweep.forecast import estimate as forecast
     from archsim.sweep.runner import sweep as run_sweep
 
     check_options(uncertainty, seed=draws_seed)

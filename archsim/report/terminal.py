@@ -70,7 +70,7 @@ def table_text(rows: Sequence[Mapping[str, Any]], title: str = "", width: int | 
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     if not rows:
         return f"{title}\n(none)\n" if title else "(none)\n"
     for name, value in rows[0].items():
@@ -84,7 +84,7 @@ def table_text(rows: Sequence[Mapping[str, Any]], title: str = "", width: int | 
         console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
     with console.capture() as text:  # a console that met a closed pipe would end the process itself
         console.print(table)
-    return text.get()
+    return f"{title}\n{text.get()}" if title else text.get()  # a narrow table would break its title
 
 
 def _text(value: Any) -> str:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from archsim.units import InputError
 
 MOST_WORKERS = 4096
+NO_DASK = "--dask needs the package 'distributed'; install it with 'pip install distributed'"
 #: Start of a worker process; less work than this is not worth one.
 START_S = 1.0
 #: New objects between two rounds of garbage collection in a worker.
@@ -111,12 +113,18 @@ def _one_thread() -> Iterator[None]:
                 os.environ[name] = value
 
 
+def check_dask(address: str | None) -> None:
+    """Refuse a dask cluster, before anything is written, where there is no dask."""
+    if address is not None and find_spec("distributed") is None:
+        raise InputError(NO_DASK)
+
+
 @contextmanager
 def _dask(workers: int, address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
-        raise InputError("--dask needs the package 'distributed'; install archsim[cluster]") from None
+        raise InputError(NO_DASK) from None
     try:
         if address == "local":
             where: Any = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50)

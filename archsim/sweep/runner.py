@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,13 +13,13 @@ from pydantic import ValidationError
 from archsim.config import InputError, Resolved, SweepSpec, digest, find, is_path, load_config, sweep_run
 from archsim.config.runs import placed
 from archsim.results import code_digest
-from archsim.sweep.banded import draw_point, draw_points
-from archsim.sweep.executors import check_workers, drain
+from archsim.sweep.banded import draw_points
+from archsim.sweep.executors import check_dask, check_workers, drain
 from archsim.sweep.outcome import SweepResult
 from archsim.sweep.points import points
 from archsim.sweep.store import Store
 from archsim.sweep.tables import axis_units, check_metrics, write_tables
-from archsim.sweep.uncertainty import METRICS, check_samples
+from archsim.sweep.uncertainty import check_samples
 from archsim.sweep.work import resolve, simulate
 
 SWEEPS = Path("archsim-runs")
@@ -133,11 +131,12 @@ def sweep(
         For a sweep that is wrong, a folder that cannot be used, or workers that die.
     """
     check_workers(workers)
+    check_dask(dask)
     if uncertainty is not None:
         check_samples(uncertainty)
     made = source if isinstance(source, Sweep) else load_sweep(source)
     listed = points(made.spec)
-    keys = _keys(made, listed)
+    keys = keys_of(made, listed)
     folder = Path(output) if output is not None else SWEEPS / f"sweep-{made.name}-{digest(made.data)[:12]}"
     store = Store(folder, made.data)
     with store.held():
@@ -150,10 +149,10 @@ def sweep(
         rows, means = write_tables(made, listed, results, folder, draws)
     failed = sum(row["status"] == "failed" for row in rows)
     units = axis_units(made, listed[0])
-    return SweepResult(folder, rows, means, len(listed) - reused, reused, failed, units, made.spec)
+    return SweepResult(folder, rows, means, len(listed) - reused, reused, failed, units, made.spec, store.lost)
 
 
-def _keys(made: Sweep, listed: list[dict[str, Any]]) -> list[str]:
+def keys_of(made: Sweep, listed: list[dict[str, Any]]) -> list[str]:
     """Key of each point: digest of what it sets, of the run below, and of archsim's sources.
 
     The first value of every axis is resolved, so that an axis that names no parameter is an error before anything runs.
@@ -186,50 +185,3 @@ def _run(
     title = f"sweep {made.name}"
     check = partial(check_metrics, spec)
     drain(keys, calls, store, title, workers=workers, dask=dask, check=check, progress=progress)
-
-
-def estimate(
-    source: str | Path | Mapping[str, Any], *, workers: int = 1, uncertainty: int | None = None
-) -> dict[str, Any]:
-    """Points, time and disk of a sweep, from running its first point twice (and two of its draws).
-
-    Returns
-    -------
-    dict
-        ``points``, ``cpu_s_per_point``, ``time_s`` with `workers`, ``disk_bytes``; with draws also ``draws`` and
-        ``cpu_s_per_draw``, which are in the time and on the disk.
-    """
-    check_workers(workers)
-    made = load_sweep(source)
-    listed = points(made.spec)
-    _keys(made, listed)
-    result = simulate(made.run, made.spec.set, listed[0])
-    began = time.process_time()
-    result = simulate(made.run, made.spec.set, listed[0])
-    each = time.process_time() - began
-    line = len(json.dumps({"key": "0" * 64, "result": result}))
-    total, disk = each * len(listed), 2 * line * len(listed)
-    drawn: dict[str, Any] = {}
-    if uncertainty is not None:
-        cpu_s, size = _draw_cost(made, listed[0], uncertainty)
-        draws = uncertainty * len(listed)
-        drawn = {"draws": draws, "cpu_s_per_draw": cpu_s}
-        total, disk = total + cpu_s * draws, disk + size * draws
-    return {
-        "points": len(listed),
-        "cpu_s_per_point": each,
-        **drawn,
-        "time_s": total / workers,
-        "disk_bytes": disk,
-        "first_point": result["status"],
-    }
-
-
-def _draw_cost(made: Sweep, point: Mapping[str, Any], samples: int) -> tuple[float, int]:
-    """Seconds and bytes of one draw, from two of a point; the first also compiles."""
-    check_samples(samples)
-    began, result = 0.0, {}
-    for index in (0, samples - 1):
-        began = time.process_time()
-        result = draw_point(made.run, made.spec.set, point, index, samples, 0, METRICS)
-    return time.process_time() - began, len(json.dumps({"key": "0" * 64, "result": result}))

@@ -1,8 +1,9 @@
 """A sweep's folder: what it is, what has been run, and its tables.
 
 ``sweep.json`` says which sweep the folder belongs to. ``points.jsonl`` gets one line per finished point, keyed by the
-digest of the point's configuration and of archsim's sources; a line that was cut off by a killed process is ignored,
-so a sweep goes on where it stopped. The tables are written at the end from these lines alone.
+digest of the point's configuration and of archsim's sources; a line that was cut off by a killed process, or whose
+checksum is not that of its result, is ignored, so a sweep goes on where it stopped. The tables are written at the end
+from these lines alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -79,6 +81,14 @@ class Memory:
         yield
 
 
+_HEAD = '"result":'
+
+
+def _sum(line: bytes) -> int:
+    """Checksum of the result in a line."""
+    return zlib.crc32(line[line.index(_HEAD.encode()) :].rstrip(b"\n"))
+
+
 class Store:
     """Results of a sweep, by key.
 
@@ -98,6 +108,8 @@ class Store:
     def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
         self.folder = folder
         self.done = Kept(folder / POINTS)
+        #: What of the folder could not be used; empty where nothing.
+        self.lost = ""
         self._made = make_folders(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise InputError(f"{folder}: cannot be written; choose another folder with -o")
@@ -132,20 +144,27 @@ class Store:
             raise InputError(f"{path}: {problem}")
         raw = read_regular(path, MAX_POINTS_BYTES, "the results of a sweep")
         whole = raw[: raw.rfind(b"\n") + 1]
-        at = 0
+        at, bad = 0, 0
         for line in whole.splitlines(keepends=True):
-            with suppress(ValueError, LookupError, TypeError, RecursionError):
+            try:
                 entry = json.loads(line)
-                if entry["result"]["status"] in ("ok", "failed"):
-                    self.done.place(entry["key"], at, len(line))
+                if entry["sum"] != _sum(line) or entry["result"]["status"] not in ("ok", "failed"):
+                    raise ValueError
+                self.done.place(entry["key"], at, len(line))
+            except (ValueError, LookupError, TypeError, RecursionError):
+                bad += 1
             at += len(line)
+        if bad:
+            self.lost = f"{path}: {bad} line(s) are damaged or were changed; what they held was run again"
         if len(whole) < len(raw):
             with path.open("rb+") as stream:
                 stream.truncate(len(whole))
 
     def add(self, key: str, result: dict[str, Any]) -> None:
         """Keep one result; it survives a kill from here on."""
-        line = json.dumps({"key": key, "result": result}, separators=(",", ":"), allow_nan=False) + "\n"
+        text = json.dumps(result, separators=(",", ":"), allow_nan=False)
+        line = f"{_HEAD}{text}}}\n"
+        line = f'{{"key":{json.dumps(key)},"sum":{_sum(line.encode())},{line}'
         try:
             with (self.folder / POINTS).open("ab") as stream:
                 at = stream.seek(0, os.SEEK_END)

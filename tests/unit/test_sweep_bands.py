@@ -10,7 +10,8 @@ import pytest
 from archsim.cli import run_cli
 from archsim.config import InputError
 from archsim.sweep.banded import ALIKE, DOMINATED, ON, alike, banded, fronts, mean_bands
-from archsim.sweep.runner import estimate, sweep
+from archsim.sweep.forecast import estimate
+from archsim.sweep.runner import sweep
 
 RUN = {
     "name": "small",

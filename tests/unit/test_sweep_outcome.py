@@ -10,7 +10,9 @@ from archsim.cli import run_cli
 from archsim.config import InputError
 from archsim.config.sweeps import Span
 from archsim.report.tables import read_table
+from archsim.report.terminal import table_text
 from archsim.sweep import runner, tables
+from archsim.sweep.forecast import estimate
 from archsim.sweep.outcome import load_result
 from archsim.sweep.points import axis_values, ends
 from archsim.sweep.runner import sweep
@@ -227,3 +229,41 @@ def test_a_part_of_another_device_is_told(capsys, tmp_path, monkeypatch):
     flags = ["--set", "system.flash=sm8650_cpu", "--set", "job.tokens=2", "--trace", "off"]
     assert run_cli(["run", "lever_dram_40", *flags]) == 2
     assert "no memory in 'flash', which is a part of device cpu" in capsys.readouterr().err
+
+
+def test_the_estimate_tells_refused_points_and_the_size_of_the_folder(tmp_path, monkeypatch):
+    axes = {
+        "system.flash.stream_bytes_per_s": ["2 GB/s", "3 GB/s", "9 GB/s"],
+        "job.seed": [0, 1],
+    }  # 9 is above the link
+    plain = {"name": "small", "run": RUN, "axes": axes}
+    found = estimate(plain)
+    assert (found["points"], found["checked"], found["wrong"]) == (6, 6, 2)
+    assert found["first_wrong"].startswith("point 4: ")
+    sweep({**plain, "axes": {**axes, "system.flash.stream_bytes_per_s": ["2 GB/s"]}}, output=tmp_path / "s")
+    size = sum(path.stat().st_size for path in (tmp_path / "s").iterdir())
+    axes["system.flash.stream_bytes_per_s"] = ["2 GB/s"]
+    assert estimate(plain)["disk_bytes"] == pytest.approx(size, rel=0.1)
+
+
+def test_a_changed_result_is_run_again_with_a_word(fake, tmp_path):
+    first = sweep(made(), output=tmp_path / "s")
+    record = tmp_path / "s" / "points.jsonl"
+    record.write_text(record.read_text().replace("cost_j", "cost_k", 1))
+    again = sweep(made(), output=tmp_path / "s")
+    assert (again.ran, again.reused) == (1, 5)
+    assert "1 line(s) are damaged or were changed" in again.note
+    assert again.rows == first.rows
+
+
+def test_a_sweep_without_dask_leaves_no_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("archsim.sweep.executors.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install distributed"):
+        sweep(made(), output=tmp_path / "s", dask="nowhere")
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_title_is_not_broken_to_the_width_of_its_table():
+    assert (
+        table_text([{"n": 1}], title="a title wider than its table").splitlines()[0] == "a title wider than its table"
+    )

@@ -16,8 +16,9 @@ from archsim.config import InputError, SweepSpec
 from archsim.report.answers import unit_of
 from archsim.sweep import executors
 from archsim.sweep.executors import drain, executor
+from archsim.sweep.forecast import estimate
 from archsim.sweep.points import points
-from archsim.sweep.runner import estimate, load_sweep, sweep
+from archsim.sweep.runner import load_sweep, sweep
 from archsim.sweep.search import search
 from archsim.sweep.store import Memory, Store
 from archsim.sweep.tables import means, pareto
