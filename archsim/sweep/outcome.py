@@ -88,7 +88,7 @@ class SweepResult:
             found[f"Pareto front of the {over}, with 95 % confidence" if self.means else "Pareto front"] = self.front
         if self.means:
             found[f"{over[0].upper()}{over[1:]}, with 95 % confidence"] = self.means
-        return {title: self._short(rows) for title, rows in (found or {"": self.rows}).items()}
+        return {title: _joined(self._short(rows)) for title, rows in (found or {"": self.rows}).items()}
 
     def _short(self, rows: Table) -> Table:
         names = list(self.rows[0])  # the axes stand between the point's number and its status
@@ -150,6 +150,18 @@ class SweepResult:
         from archsim.report.answers import html_of
 
         return html_of(self.tables, self.title)
+
+
+def _joined(rows: Table) -> Table:
+    """Rows whose half-widths stand behind their means, in one column."""
+    made = []
+    for row in rows:
+        entry = {name: value for name, value in row.items() if not name.endswith(".ci95")}
+        for name in entry:
+            if (half := row.get(f"{name}.ci95")) is not None:
+                entry[name] = f"{row[name]:.4g} ± {half:.2g}"
+        made.append(entry)
+    return made
 
 
 def _off(value: float, bound: Any) -> float:
