@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from archsim.config import InputError, load_config
 from archsim.device import STREAMS, make_ops
 from archsim.devices.dram import Dram, DramSpec
 from archsim.lowering import (
@@ -21,6 +22,7 @@ from archsim.lowering import (
     cycles_to_ps,
     share,
 )
+from archsim.system import System
 from archsim.units import from_numbers
 
 SPEC = {
@@ -119,3 +121,21 @@ def test_conversions_round_up_and_do_not_overflow():
     assert cycles_to_ps(1, 1_469_000) == 681
     assert cycles_to_ps(1_469_000, 1_469_000) == 10**9
     assert cycles_to_ps(3 * 10**12, 1_000_000) == 3000 * 10**12
+
+
+@pytest.mark.parametrize(
+    "single", ["achievable_bytes_per_s=31 GB/s", "transfer_rate_per_s=4.8 GT/s", "bus_width_bits=32 bit"]
+)
+def test_a_single_setting_that_is_refused_names_those_that_work(single):
+    with pytest.raises(InputError, match="for a slower memory set together ") as refused:
+        load_config("system", "oneplus_12", sets=[f"system.dram.{single}"])
+    named = refused.value.message.partition("set together ")[2].split(", ")
+    kept = [single] if single.startswith("bus") else []  # the others are among those named
+    sets = [f"system.dram.{one}" for one in (*kept, *named)]
+    pool = System.from_data(load_config("system", "oneplus_12", sets=sets).data).devices["dram"].pools()[0]
+    before = System.from_data(load_config("system", "oneplus_12").data).devices["dram"].pools()[0]
+    slower = pool.capacity / before.capacity
+    assert slower == pytest.approx(0.5, rel=0.01)
+    both = frozenset({"cpu_seq_read", "npu_seq_read"})
+    assert pool.mix[both] / before.mix[both] == pytest.approx(0.5, rel=0.05)
+    assert pool.mix.keys() == before.mix.keys()

@@ -91,12 +91,32 @@ class DramSpec(BaseModel):
         if self.achievable_bytes_per_s > self.peak_bytes_per_s:
             raise ValueError(
                 f"achievable_bytes_per_s {self.achievable_bytes_per_s:.4g} is above the peak of "
-                f"{self.peak_bytes_per_s:.4g}"
+                f"{self.peak_bytes_per_s:.4g}; {self._slower(self.peak_bytes_per_s)}"
             )
         for key, fraction in self.mix.items():
             if fraction * self.peak_bytes_per_s > self.achievable_bytes_per_s * (1 + 1e-9):
-                raise ValueError(f"mix: {key} at {fraction:g} of the peak is above achievable_bytes_per_s")
+                raise ValueError(
+                    f"mix: {key} at {fraction:g} of the peak is above achievable_bytes_per_s; "
+                    f"{self._slower(self.achievable_bytes_per_s / fraction)}"
+                )
         return self
+
+    def _slower(self, peak_bytes_per_s: float) -> str:
+        """Settings, to be given together, of this memory with a peak no higher than that, its mixes kept as shares."""
+        peak = float(f"{peak_bytes_per_s * (1 - 5e-7):.6g}")  # rounded, and still below
+        share = max([0.8, *self.mix.values()])  # of the peak; 0.8 where no mix was measured, as phones reach
+        achievable = min(self.achievable_bytes_per_s, share * peak)
+        sets = [f"transfer_rate_per_s={peak * 8 / self.bus_width_bits / 1e6:.12g} MT/s"]
+        sets.append(f"achievable_bytes_per_s={achievable / 1e9:.12g} GB/s")
+        if self.calibrated == "command":
+            sets.append(f"timing_factor={self.nominal_bytes_per_s() / peak:.12g}")
+        return f"for a slower memory set together {', '.join(sets)}"
+
+    def nominal_bytes_per_s(self) -> float:
+        """Peak of the standard on all channels, its times as the standard says."""
+        from archsim.devices.dram.standard import load_standard
+
+        return load_standard(self.standard).peak_gb_s * 1e9 * self.channels
 
 
 @device("dram")
@@ -116,15 +136,17 @@ class Dram(Device):
         """Capacity by set of stream classes, from the kernel, scaled to the achievable rate."""
         # Loaded on use: a part without calibration needs none of the kernel's modules.
         from archsim.devices.dram.calibrate import class_fractions
-        from archsim.devices.dram.standard import load_standard
 
         spec = self.spec
-        peak = load_standard(spec.standard).peak_gb_s * 1e9 * spec.channels / spec.timing_factor
+        nominal, given = spec.nominal_bytes_per_s(), spec.peak_bytes_per_s
+        peak = nominal / spec.timing_factor
         if abs(peak - spec.peak_bytes_per_s) > 1e-6 * peak:
             raise InputError(
                 f"system.{self.name}: {spec.standard} on {spec.channels} channels peaks at {peak / 1e9:.4g} GB/s, "
-                f"transfer rate x width is {spec.peak_bytes_per_s / 1e9:.4g} GB/s; make them agree, or set "
-                f"system.{self.name}.calibrated=none"
+                f"transfer rate x width is {given / 1e9:.4g} GB/s; set system.{self.name}.timing_factor="
+                f"{nominal / given:.12g} to keep the latter, system.{self.name}.bus_width_bits="
+                f"'{spec.bus_width_bits * peak / given:.6g} bit' with an achievable_bytes_per_s in proportion to keep "
+                f"the former, or system.{self.name}.calibrated=none"
             )
         fractions = class_fractions(spec.standard, spec.controller, spec.channels, spec.ranks)
         return {names: fraction * spec.achievable_bytes_per_s for names, fraction in fractions.items()}
