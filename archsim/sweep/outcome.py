@@ -159,7 +159,7 @@ def _joined(rows: Table) -> Table:
         entry = {name: value for name, value in row.items() if not name.endswith(".ci95")}
         for name in entry:
             if (half := row.get(f"{name}.ci95")) is not None:
-                entry[name] = f"{row[name]:.4g} ± {half:.2g}"
+                entry[name] = f"{row[name]:.4g} +- {half:.2g}"
         made.append(entry)
     return made
 
