@@ -80,7 +80,7 @@ def test_the_front_is_that_of_the_means(fake, tmp_path):
     front = found.tables["Pareto front of the means over job.seed, with 95 % confidence"]
     assert [row["schedule.length"] for row in front] == [1, 3]
     assert found.front[0]["decode_tokens_per_s.ci95"] == pytest.approx(12.706)
-    assert front[0]["decode_tokens_per_s"] == "11 ± 13"
+    assert front[0]["decode_tokens_per_s"] == "11 +- 13"
     assert len(found.tables["Means over job.seed, with 95 % confidence"]) == 3
     assert [row["pareto"] for row in read_table(tmp_path / "s" / "means.parquet")] == [True, False, True]
     assert load_result(tmp_path / "s").tables == found.tables
