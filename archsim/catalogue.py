@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archsim import registry, units
-from archsim.config import InputError, check_file, check_name, describe, load_config, names, resolve_schedule
+from archsim.config import InputError, check_file, check_name, describe, load_config, load_part, names, resolve_schedule
 from archsim.config.checking import Row
 from archsim.config.layers import stated_kind
 from archsim.config.reading import read
@@ -34,7 +34,7 @@ KINDS = {
 }
 #: Kinds whose files belong to a device that runs alone (``archsim trace``).
 _FILES = ("flash_device", "pim_device", "standard", "controller")
-_SHOWN = ("system", "part", "model", "run", "schedule", *_FILES)
+_SHOWN = ("system", "part", "model", "run", "schedule", "device", *_FILES)
 _CONFIG = ("system", "part", "model", "run", "sweep")
 
 
@@ -121,6 +121,8 @@ def show_thing(kind: str, name: str, sets: Iterable[str] = ()) -> dict[str, Any]
     single = KINDS.get(kind, kind)
     if single == "schedule":
         return _show_schedule(name, sets)
+    if single == "device":
+        return _show_device(name, sets)
     if single not in _SHOWN:
         raise InputError(f"cannot show {units.quote(kind)}; known: {', '.join(sorted(_SHOWN))}")
     if single in _FILES:
@@ -198,6 +200,28 @@ def _show_schedule(name: str, sets: Iterable[str]) -> dict[str, Any]:
         for row in resolve_schedule(name, sets).rows
     ]
     return {"kind": "schedule", "name": name, "roles": list(chosen.roles), "values": values}
+
+
+def _show_device(name: str, sets: Iterable[str]) -> dict[str, Any]:
+    """Operators that a kind of device runs, its numbers, and the parts that give them."""
+    if list(sets):
+        raise InputError("--set does not apply to a kind of device; show one of its parts, or a system")
+    chosen = registry.get("device", name)
+    values = [
+        {
+            "path": f"spec.{key}",
+            "value": "needed" if field.is_required() else str(field.get_default(call_default_factory=True)),
+            "unit": None,
+            "range": None,
+            "source": "each part's file" if field.is_required() else "default",
+        }
+        for key, field in chosen.Spec.model_fields.items()
+    ]
+    parts = [{"part": part} for part in names("part") if load_part(part).device == name]
+    operators = [{"operator": kind.name.lower()} for kind in sorted(chosen.ops)]
+    tables = {"Parts": parts, "Operators": operators}
+    tables = {title: rows for title, rows in tables.items() if rows}
+    return {"kind": "device", "name": name, "what": _first_line(chosen), "values": values, "tables": tables}
 
 
 def check_files(files: Sequence[str | Path]) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ from archsim.commands.options import Json, Sets, path
 #: What can be listed and shown; the catalogue itself is imported only to do it.
 LISTED = ("systems", "parts", "models", "runs", "sweeps", "schedules", "devices", "streams")
 LISTED += ("flash_devices", "pim_devices", "standards", "controllers")
-SHOWN = ("system", "part", "model", "run", "schedule", "flash_device", "pim_device", "standard", "controller")
+SHOWN = ("system", "part", "model", "run", "schedule", "device", "flash_device", "pim_device", "standard", "controller")
 
 
 def list_(

@@ -119,7 +119,7 @@ def calibrate(
     terminal.show_rows([{key: row[key] for key in keys} for row in document["rows"]], title="Simulated over measured")
     named = (("given", document["given"]), ("held out", document["held_out"]))
     spreads = [{"what": name, **spread} for name, spread in named if spread]
-    terminal.show_rows(spreads, title="Mean distance of the ratios from 1, and the worst ratio")
+    terminal.show_rows(spreads, title="Mean factor between simulated and measured (1: equal), and the worst ratio")
     if document["skipped"]:
         terminal.show_rows(document["skipped"], title="Not simulated")
     if found.overlay:
@@ -137,5 +137,5 @@ def _show_rows(rows: list[dict[str, Any]], title: str) -> None:
 def _show_groups(groups: list[dict[str, Any]]) -> None:
     from archsim.report import terminal
 
-    title = "Ratio simulated / measured by group: geometric mean, mean distance from 1, worst"
+    title = "Ratio simulated / measured by group: geometric mean, mean factor away from 1 (at least 1), worst"
     terminal.show_rows(groups, title=title)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 #: Field of a device's numbers that names where its data come from and go to.
 MEMORY = "memory"
 _BINARY = ((1 << 30, "GiB"), (1 << 20, "MiB"))
+_MARGIN = 0.1  # above the first box, in lines of text: half of its border lies outside it
 _LEFT, _LINK, _RIGHT = 42, 24, 32
 _ROUND = {"corners": "╭╮╰╯", "across": "─", "down": "│", "left": "┤", "right": "├", "wire": "━"}
 _PLAIN = {"corners": "++++", "across": "-", "down": "|", "left": "|", "right": "|", "wire": "="}
@@ -170,7 +171,7 @@ def machine_figure(document: Mapping[str, Any]) -> Figure:
         figure, axes = blank(0.3 + 0.2 * total)
         axes.set_axis_off()
         axes.set_xlim(0, 100)
-        axes.set_ylim(-total, 0)
+        axes.set_ylim(-total, _MARGIN)
         y = 0.0
         for (memory, members), column in zip(groups, columns):
             below = y - max(column, tall[memory["name"]] + gap if memory else 0)

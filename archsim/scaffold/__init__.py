@@ -6,6 +6,7 @@ What is written is derived from the files in use (:mod:`archsim.scaffold.copying
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import os
 import re
@@ -64,6 +65,8 @@ def new(kind: str, name: str, *, source: str | None = None, folder: str | Path |
     draft = _MAKERS[kind](name, origin, source is not None)
     written = _write(base, draft.files)
     checked = [f"python -m pytest -q {path}" for path in written if path.parent.name == "tests"]
+    if importlib.util.find_spec("pytest") is None:  # archsim itself does not need it
+        checked.insert(0, "python -m pip install pytest")
     checked += [f"archsim check {path}" for path in written if path.suffix == ".yaml"]
     return {
         "kind": kind,

@@ -9,7 +9,7 @@ from typing import Any
 
 from archsim.config import InputError, find, is_path, load_part, names
 from archsim.config.reading import read
-from archsim.scaffold.draft import Draft
+from archsim.scaffold.draft import Draft, filled
 from archsim.units import quote
 
 #: A value with a unit, as an example to change: the same value, so that it can stand as it is.
@@ -18,7 +18,7 @@ _ALTERNATIVES = 4
 
 
 def machine(name: str, source: str, based: bool) -> Draft:
-    """Draft ``systems/<name>.yaml``.
+    """Draft ``systems/<name>.yaml`` and ``tests/test_<name>_machine.py``.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def machine(name: str, source: str, based: bool) -> Draft:
 def _draft(name: str, lines: list[str]) -> Draft:
     file = f"systems/{name}.yaml"
     run = f"archsim run --system {name} --schedule resident_ar --target smollm2-135m --stream recorded:exit_layers:25"
-    return Draft({file: "\n".join(lines) + "\n"}, (f"archsim show system {name}", run))
+    files = {file: "\n".join(lines) + "\n", f"tests/test_{name}_machine.py": filled("machine_test.txt", {"name": name})}
+    return Draft(files, (f"archsim show system {name}", run))
 
 
 def _devices(file: Path) -> list[str]:

@@ -130,7 +130,7 @@ def run(
     Raises
     ------
     InputError
-        For a job the machine cannot hold or a stream that cannot serve it.
+        For a job the machine cannot hold, a stream that cannot serve it, or an `output` with ``trace="off"``.
     SimError
         When the simulation fails (deadlock, overflow of a store, ...).
     InvariantError
@@ -138,6 +138,11 @@ def run(
     """
     if trace not in TRACE_MODES:
         raise InputError(f"--trace {units.quote(trace)} is not one of {', '.join(TRACE_MODES)}")
+    if trace == "off" and output is not None:
+        raise InputError(
+            f"--trace off writes no run folder, so -o {output} would stay empty; leave one of them out, or keep the "
+            "headline numbers alone with --json"
+        )
     if not isinstance(resolved, Resolved):
         resolved = load(resolved)
     target = Path(output) if output is not None else RUNS / resolved.digest[:16]

@@ -268,6 +268,11 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
         [*GIVEN, "-o", "/etc/passwd"],
         "/etc/passwd: is a file, not a folder; choose another output folder",
     ),
+    "output without a trace": (
+        [*GIVEN, "--trace", "off", "-o", "there"],
+        "--trace off writes no run folder, so -o there would stay empty; leave one of them out, or keep the headline numbers alone with --json",
+    ),
+    "show device unknown": (["show", "device", "npuu"], "unknown device 'npuu'; did you mean 'npu'?"),
     "replay missing": (["replay", "nope"], "nope: no such folder; give the run folder that `archsim run` wrote"),
     "report missing": (["report", "nope"], "nope: no such folder; give the run folder that `archsim run` wrote"),
     "list unknown": (
@@ -276,8 +281,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
         "systems",
     ),
     "show unknown kind": (
-        ["show", "device", "flash"],
-        "cannot show 'device'; known: controller, flash_device, model, part, pim_device, run, schedule, standard, system",
+        ["show", "machine", "flash"],
+        "cannot show 'machine'; known: controller, device, flash_device, model, part, pim_device, run, schedule, standard, system",
     ),
     "show unknown name": (
         ["show", "system", "oneplus"],

@@ -86,3 +86,20 @@ def test_bad_figures_are_one_line(args, words, capsys, tmp_path, monkeypatch):
     assert words in said
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_border_of_a_box_is_cut_off():
+    (axes,) = machine_figure(drawn("oneplus_12")).axes
+    lines = 0.8 / 2 / 72  # half of a border, inches
+    low, high = axes.get_ylim()
+    inch = axes.get_position().height * axes.figure.get_figheight() / (high - low)
+    tops = [box.get_y() + box.get_height() for box in axes.patches]
+    assert max(tops) * inch + lines <= high * inch
+
+
+def test_a_kind_of_device_shows_its_numbers_its_parts_and_what_it_runs(capsys):
+    assert run_cli(["show", "device", "npu", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert "spec.clock_hz" in [row["path"] for row in document["values"]]
+    assert {"part": "hexagon_v75"} in document["tables"]["Parts"]
+    assert {"operator": "matmul"} in document["tables"]["Operators"]

@@ -82,6 +82,24 @@ def test_a_new_machine_runs(folder, capsys):
     assert mine.trace.digest == theirs.trace.digest
 
 
+def test_a_new_machine_passes_its_test_and_a_broken_one_does_not(folder):
+    document = new("machine", "mine")
+    assert passed(pytest_of(folder, "test_mine_machine.py")) == 2
+    assert [line for line in document["next"] if line.startswith("python")] == [
+        f"python -m pytest -q {folder / 'tests' / 'test_mine_machine.py'}"
+    ]
+    file = folder / "systems" / "mine.yaml"
+    file.write_text(re.sub(r"(?m)^  cpu:.*\n", "", file.read_text()))
+    assert pytest_of(folder, "test_mine_machine.py").returncode == 1
+
+
+def test_where_pytest_is_missing_its_installation_comes_first(folder, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    first, second, *_ = new("machine", "mine")["next"]
+    assert first == "python -m pip install pytest"
+    assert second.startswith("python -m pytest -q ")
+
+
 def test_a_new_schedule_passes_its_test_and_is_its_source(folder):
     document = new("schedule", "mine")
     assert passed(pytest_of(folder, "test_mine_schedule.py")) == 4
@@ -222,5 +240,5 @@ def test_without_a_path_it_goes_to_the_current_folder_and_says_how_to_use_it(tmp
     monkeypatch.chdir(tmp_path)
     assert run_cli(["new", "machine", "mine", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["files"] == ["systems/mine.yaml"]
+    assert document["files"] == ["systems/mine.yaml", "tests/test_mine_machine.py"]
     assert document["next"][0] == f"export ARCHSIM_PATH={tmp_path}"
