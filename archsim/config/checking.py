@@ -269,7 +269,7 @@ def _bound(raw: Any, wanted: Quantity | None) -> float:
 def _meant(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Errors without those of the branches of a union that were not meant: words, or a mapping, for a list."""
     deep = {detail["loc"][0] for detail in details if len(detail["loc"]) > 2}
-    inside = {detail["loc"][:-2] for detail in details}
+    inside = {detail["loc"][:-2] for detail in details if len(detail["loc"]) > 2}
     kinds = ("list_type", "model_type", "model_attributes_type", "dict_type")
     details = [d for d in details if d["type"] not in kinds or d["loc"][:-1] not in inside]
     return [

@@ -319,10 +319,8 @@ def test_check_file_tries_the_axes_of_a_sweep(tree):
     path = tree / "sweeps/lengths.yaml"
     path.write_text(path.read_text().replace("[2, 4, 8]", "[2, 4, 800]").replace("2 GB/s", "2 GB"))
     assert config.check_file(path) == [
-        "sweeps/lengths.yaml:1: axes.schedule.length: --set schedule.length: "
-        "'800' is out of range; 1 to 256 is allowed",
-        "sweeps/lengths.yaml:1: axes.system.flash.read_bytes_per_s: --set system.flash.read_bytes_per_s: "
-        "'2 GB' is a size; expected a rate such as '4 GB/s'",
+        "sweeps/lengths.yaml:5: axes.schedule.length: '800' is out of range; 1 to 256 is allowed",
+        "sweeps/lengths.yaml:6: axes.system.flash.read_bytes_per_s: '2 GB' is a size; expected a rate such as '4 GB/s'",
     ]
 
 

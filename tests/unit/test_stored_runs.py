@@ -61,7 +61,7 @@ def same(a, b):
 
 @pytest.mark.parametrize("mode", ["off", "tasks"])
 def test_a_stored_run_has_the_digest_and_the_summary_of_one_in_memory(held, short, tmp_path, mode):
-    result = run(resolved(), trace=mode, output=tmp_path / "run")
+    result = run(resolved(), trace=mode, output=tmp_path / "run" if mode == "tasks" else None)
     assert result.trace.stored
     assert (tmp_path / "run").exists() == (mode == "tasks")
     summaries = [{k: v for k, v in r.summary.items() if k != "cpu_s"} for r in (held, result)]
@@ -116,7 +116,7 @@ def test_a_failed_run_leaves_nothing(short, tmp_path, monkeypatch):
     (tmp_path / "scratch").mkdir()
     for mode in ("off", "tasks"):
         with pytest.raises(KeyboardInterrupt):
-            run(resolved(), trace=mode, output=tmp_path / "run")
+            run(resolved(), trace=mode, output=tmp_path / "run" if mode == "tasks" else None)
     assert not (tmp_path / "run").exists()
     assert list((tmp_path / "scratch").iterdir()) == []
 
