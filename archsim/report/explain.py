@@ -128,17 +128,16 @@ def pool_peaks(trace: Trace) -> dict[str, float]:
     if keep is None:
         return {}
     draws, ops = trace.tables["draws"], trace.ops
-    order = np.argsort(ops["op"], kind="stable")
-    place = order[np.searchsorted(ops["op"], draws["op"], sorter=order)] if len(ops["op"]) else draws["op"]
+    devices = dict(zip(ops["op"].tolist(), ops["device"].tolist()))
     found: dict[str, float] = {}
     for pool, entry in enumerate(trace.manifest["pools"]):
         if entry["unit"] != "bytes/s":
             continue
         of_mix = max([fixed for _, fixed in entry["mix"]], default=0) / entry["fixed"]
         peak = entry["capacity"] * max(1.0, of_mix)
-        for device in np.unique(ops["device"][place[draws["pool"] == pool]]).tolist():
-            if device not in keep:
-                found[device] = min(found.get(device, peak), peak)
+        drawn = {devices.get(op) for op in np.unique(draws["op"][draws["pool"] == pool]).tolist()}
+        for device in drawn - {None, *keep}:
+            found[device] = min(found.get(device, peak), peak)
     return found
 
 

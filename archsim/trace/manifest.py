@@ -126,6 +126,7 @@ class Manifest(_Open):
     labels: list[str]
     note_kinds: list[str]
     warnings: _Warnings
+    keep_weights: list[Name] | None = None
     tables: dict[Literal[TABLES], _Facts]
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ import numpy as np
 
 from archsim.device import NO_CAP
 from archsim.report.invariants.view import View, fail
+from archsim.trace import positions
 from archsim.units import COEF_ONE, WORK_ONE
 
 #: Kinds whose weights are too large to stay on a device between passes.
@@ -24,7 +25,9 @@ def check_moved(view: View) -> int:
     if not len(ops["op"]):
         return 0
     known = entry >= 0
-    place = np.searchsorted(ops["op"], entry[known])  # entries are numbered in ascending order
+    place = positions(ops["op"], entry[known])
+    if (place < 0).any():
+        fail("bytes", "a row names an operator that table 'ops' does not list")
     labels = [ops[name] for name in ("device", "kind", "role", "name")]
     group = np.zeros(len(ops["op"]), dtype=np.int64)
     for codes in (np.unique(column, return_inverse=True)[1] for column in labels):
