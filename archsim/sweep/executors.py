@@ -72,9 +72,16 @@ def executor(workers: int, dask: str | None) -> Iterator[tuple[Executor, int]]:
         yield Inline(), 1
     else:
         with _one_thread():
+            others = multiprocessing.active_children()
             pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
             try:
                 yield pool, workers
+            except BaseException:
+                # what they work on is lost either way, and one that never hears that it may end would hold up the exit
+                for child in multiprocessing.active_children():
+                    if child not in others:
+                        child.kill()
+                raise
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
