@@ -223,15 +223,13 @@ def _check_envelope(kind: str, document: Document) -> None:
         wanted = known[key][0]
         if not isinstance(value, wanted) or (wanted is str and not value.strip()):
             expected = {str: "text", dict: "a mapping", list: "a list"}[wanted]
-            hint = (
-                f"; write {key}: {{name: {quote(value)[1:-1]}}}" if key == "schedule" and isinstance(value, str) else ""
-            )
+            hint = f"; write {key}: {{name: {quote(value)}}}" if key == "schedule" and isinstance(value, str) else ""
             raise document.where(key).error(f"expected {expected}, not {quote(value)}{hint}", key)
     if "name" not in data:
         raise document.where().error("needs the key 'name'")
     if data["name"] != document.path.stem:
         named, stem = quote(data["name"]), quote(document.path.stem)
-        message = f"the name {named} differs from the file's name {stem}; write name: {stem[1:-1]} or rename the file"
+        message = f"the name {named} differs from the file's name {stem}; write name: {stem} or rename the file"
         raise document.where("name").error(message)
 
 

@@ -339,7 +339,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "twice.yaml": ("kind: run\nkind: run\nname: twice\n", ":2: the key 'kind' is given twice (first on line 1)"),
     "name.yaml": (
         "kind: run\nname: other\nsystem: oneplus_12\nschedule: {name: flash_ar}\njob: {target: llama-3.1-8b, stream: 'recorded:exit_layers:25'}\n",
-        ":2: the name 'other' differs from the file's name 'name'; write name: name or rename the file",
+        ":2: the name 'other' differs from the file's name 'name'; write name: 'name' or rename the file",
     ),
     "base.yaml": ("kind: run\nname: base\nbase: base.yaml\n", ":3: a file cannot be its own base"),
     "part.yaml": (

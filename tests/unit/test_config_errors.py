@@ -136,7 +136,7 @@ EDITS = [
         A,
         "name: disk_a",
         "name: disk_x",
-        "2: the name 'disk_x' differs from the file's name 'disk_a'; write name: disk_a or rename the file",
+        "2: the name 'disk_x' differs from the file's name 'disk_a'; write name: 'disk_a' or rename the file",
     ),
     (A, "name: disk_a", "name: 3", "2: name: expected text, not '3'"),
     (A, "spec:\n", "spec: []\nnote:\n", "5: spec: expected a mapping, not a list"),
