@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import gc
 import importlib.metadata
+import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -165,9 +166,10 @@ def run(
 def _give_back() -> None:
     """Return what a simulation held to the system: reports of a long run want as much again."""
     gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory otherwise
-    if trim is not None:
-        trim(0)
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory otherwise
+        if trim is not None:
+            trim(0)
 
 
 def _simulate(
