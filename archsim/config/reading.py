@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +26,13 @@ MAX_DEPTH = 20
 
 Key = tuple[str | int, ...]
 
-_INT = re.compile(r"[-+]?[0-9]{1,40}|0o[0-7]{1,40}|0x[0-9a-fA-F]{1,40}")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+#: Plain scalars of the core schema that are numbers; matched whole.
+INT = re.compile(r"(?:[-+]?[0-9]{1,40}|0o[0-7]{1,40}|0x[0-9a-fA-F]{1,40})$")
+FLOAT = re.compile(r"(?:[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$")
 _WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULLS = {"", "~", "null", "Null", "NULL"}
+#: What no YAML may hold (YAML 1.2, section 5.1).
+_STRANGE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Where(NamedTuple):
@@ -111,22 +115,30 @@ def value_of(text: str, name: str) -> Any:
     return _build(text, name)[0]
 
 
+def shipped(package: str, name: str) -> dict[str, Any]:
+    """Values of a table that stands as a YAML file beside the modules of `package`."""
+    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    return _build(text, f"{package}/{name}")[0]
+
+
 def _build(text: str, name: str) -> tuple[Any, dict[Key, int]]:
     """Plain data and line numbers of a YAML text."""
-    import ruamel.yaml
-    from ruamel.yaml.error import MarkedYAMLError
-    from ruamel.yaml.reader import ReaderError
+    import yaml
 
+    if strange := _STRANGE.search(text):
+        where = place(name, text[: strange.start()].count("\n") + 1)
+        raise where.error(f"the character {strange.group()!r} is not allowed")
+    loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+    builder = _Builder(name, yaml.parse(text, Loader=loader))
     try:
-        builder = _Builder(name, iter(ruamel.yaml.YAML(typ="safe", pure=True).parse(text)))
         data = builder.document()
-    except MarkedYAMLError as error:
+    except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = place(name, mark.line + 1 if mark else 1)
-        raise where.error(f"is not YAML: {error.problem or error.context}") from None
-    except ReaderError as error:
-        where = place(name, text[: error.position].count("\n") + 1)
-        raise where.error(f"the character {error.character!r} is not allowed") from None
+        problem = str(error.problem or error.context)
+        if "nesting depth" in problem:
+            raise where.error(f"is nested deeper than {MAX_DEPTH} levels") from None
+        raise where.error(f"is not YAML: {problem}") from None
     return data, builder.lines
 
 
@@ -228,8 +240,8 @@ def _scalar(event: Any) -> Any:
         return None
     if text in _WORDS:
         return _WORDS[text]
-    if _INT.fullmatch(text):
+    if INT.fullmatch(text):
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    if _FLOAT.fullmatch(text):
+    if FLOAT.fullmatch(text):
         return float(text.replace(".inf", "inf").replace(".nan", "nan") if text[-1].isalpha() else text)
     return text

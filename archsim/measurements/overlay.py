@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from ruamel.yaml import YAML
 
 from archsim.config import find, is_path, load_system
 from archsim.config.finding import check_name, find_name
 from archsim.config.layers import load_layers
 from archsim.config.regular import check_output, keep_apart, replaced
 from archsim.config.setting import Setting, parse_sets
+from archsim.config.writing import text_of
 from archsim.measurements.parameters import FittedParameter, Parameter
 from archsim.units import InputError, quote
 
@@ -85,12 +83,8 @@ def write_overlay(path: Path, system: str, sets: Sequence[Any], fitted: Sequence
         data["base"] = base
     data["note"] = f"fitted to {origin}; the range of a fitted value keeps every row of the fit within tolerance"
     data["devices"] = devices
-    yaml = YAML()
-    yaml.width, yaml.default_flow_style = 4096, False
-    text = io.StringIO()
-    yaml.dump(data, text)
     with replaced(path) as partial:
-        partial.write_text(text.getvalue(), encoding="utf-8")
+        partial.write_text(text_of(data), encoding="utf-8")
     return path
 
 

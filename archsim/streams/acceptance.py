@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any, NamedTuple
 
-from ruamel.yaml import YAML
-
 from archsim.config import InputError
+from archsim.config.reading import shipped
 from archsim.units import quote, suggest
 
 ANY_TASK = "any"
@@ -47,8 +45,7 @@ class Table(NamedTuple):
 @cache
 def table() -> Table:
     """The table as shipped in ``acceptance.yaml``."""
-    text = resources.files("archsim.streams").joinpath("acceptance.yaml").read_text(encoding="utf-8")
-    data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    data = shipped("archsim.streams", "acceptance.yaml")
     tasks = {name: (int(cell["prompt_tokens"]), cell["source"]) for name, cell in data["tasks"].items()}
     pairs = {
         (pair["target"], pair["draft"]): {task: _cell(cell) for task, cell in pair["tasks"].items()}

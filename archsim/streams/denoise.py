@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
-from ruamel.yaml import YAML
 
 from archsim.config import InputError
+from archsim.config.reading import shipped
 from archsim.streams.acceptance import prompt_tokens
 from archsim.streams.draws import normals
 from archsim.streams.formats import DenoiseRecords, JacobiRecords
@@ -276,8 +275,7 @@ class DenoiseTable(NamedTuple):
 @cache
 def denoise_table() -> DenoiseTable:
     """The table as shipped in ``denoise.yaml``."""
-    text = resources.files("archsim.streams").joinpath("denoise.yaml").read_text(encoding="utf-8")
-    data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    data = shipped("archsim.streams", "denoise.yaml")
     levels = {
         model: {
             preset: {

@@ -17,11 +17,11 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Any
 
 from archsim.config import Resolved
 from archsim.config.checking import Row
+from archsim.config.reading import shipped
 from archsim.streams.acceptance import acceptance, default_draft
 from archsim.streams.acceptance import table as acceptance_table
 from archsim.streams.denoise import DEFAULT_PRESET, denoise_table
@@ -143,10 +143,7 @@ class Settled:
 @cache
 def settled() -> Settled:
     """The table as shipped."""
-    from ruamel.yaml import YAML
-
-    text = resources.files("archsim.sweep").joinpath("settle.yaml").read_text(encoding="utf-8")
-    return Settled(YAML(typ="safe", pure=True).load(text))
+    return Settled(shipped("archsim.sweep", "settle.yaml"))
 
 
 def uncertain(resolved: Resolved) -> list[Uncertain]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
 from archsim.config import InputError, check_name
 from archsim.config.regular import replaced, what_is
+from archsim.config.writing import text_of
 from archsim.device import DType
 from archsim.units import quote
 from archsim.workload.gguf_file import is_gguf
@@ -110,11 +110,8 @@ def write_model_yaml(spec: ModelSpec, path: str | Path, source: str, *, overwrit
         raise InputError(f"{target} exists; give --force to replace it")
     body = spec.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
     document = {"kind": "model", "name": spec.name, "source": source, "spec": body}
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.default_flow_style = False
-    with replaced(target) as partial, partial.open("w", encoding="utf-8") as file:
-        yaml.dump(document, file)
+    with replaced(target) as partial:
+        partial.write_text(text_of(document), encoding="utf-8")
     return target
 
 

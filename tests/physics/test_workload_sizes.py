@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
+from archsim.config.reading import read
 from archsim.device import DType
 from archsim.workload.model import ModelSpec, derive_eagle3, resolve_model
 
@@ -14,7 +14,7 @@ MODELS = Path(__file__).resolve().parents[2] / "arch_configs" / "models"
 
 
 def load(name: str) -> ModelSpec:
-    return ModelSpec(**YAML(typ="safe").load((MODELS / f"{name}.yaml").read_text())["spec"], name=name)
+    return ModelSpec(**read(MODELS / f"{name}.yaml").data["spec"], name=name)
 
 
 # Parameter counts of the public checkpoints (the sizes of their weight files; Hugging Face model cards).

@@ -331,7 +331,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "nokind.yaml": ("name: nokind\n", ":1: needs the key 'kind': one of part, system, model, run, sweep"),
     "empty.yaml": ("", ": is empty; expected 'kind:', 'name:' and what the kind needs"),
     "list.yaml": ("- a\n- b\n", ":1: expected a mapping such as 'kind: part', not a list"),
-    "syntax.yaml": ("kind: run\nname: [\n", ":3: is not YAML: expected the node content, but found '<stream end>'"),
+    "syntax.yaml": ("kind: run\nname: [\n", ":3: is not YAML: did not find expected node content"),
     "tag.yaml": (
         "kind: !!python/object:os.system run\nname: tag\n",
         ":1: the tag '!!python/object:os.system' is not allowed; write a plain value",

@@ -3,8 +3,9 @@
 from fractions import Fraction
 
 import pytest
-from ruamel.yaml import YAML
 
+from archsim.config.reading import read
+from archsim.config.writing import text_of
 from archsim.devices.dram.controller import CONTROLLERS, load_controller, load_memory
 from archsim.devices.dram.power import prices
 from archsim.devices.dram.standard import STANDARDS, load_standard, names
@@ -146,8 +147,7 @@ def test_roles_that_would_break_the_kernel_are_refused(role, given, tmp_path):
 @pytest.mark.parametrize("section", ["commands", "timings", "constraints"])
 @pytest.mark.parametrize("given", [None, [], {}, 5, "text"])
 def test_sections_of_the_wrong_kind_are_refused(section, given, tmp_path):
-    data = YAML(typ="safe", pure=True).load((STANDARDS / "lpddr5-6400.yaml").read_text())
-    data |= {"name": "mine", section: given}
+    data = {**read(STANDARDS / "lpddr5-6400.yaml").data, "name": "mine", section: given}
     path = tmp_path / "mine.yaml"
-    YAML(typ="safe", pure=True).dump(data, path)
+    path.write_text(text_of(data))
     refuse(load_standard, str(path))

@@ -8,9 +8,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
 from archsim.config import InputError, load_config
+from archsim.config.reading import read
 from archsim.device import DType
 from archsim.units import from_numbers
 from archsim.workload.gguf_file import read_gguf_header
@@ -21,7 +21,7 @@ MODELS = Path(__file__).resolve().parents[2] / "arch_configs" / "models"
 
 
 def stored(name: str) -> ModelSpec:
-    return ModelSpec(**YAML(typ="safe").load((MODELS / f"{name}.yaml").read_text())["spec"])
+    return ModelSpec(**read(MODELS / f"{name}.yaml").data["spec"])
 
 
 def same_but_storage(a: ModelSpec, b: ModelSpec) -> bool:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from ruamel.yaml import YAML
 
+from archsim.config.reading import read
 from archsim.device import DType
 from archsim.workload.model import ModelSpec, Quant, derive_eagle3, resolve_model, summary
 
@@ -186,7 +186,7 @@ def test_summary_has_units_and_adds_up():
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_model_files(path):
-    data = YAML(typ="safe").load(path.read_text())
+    data = read(path).data
     assert data["kind"] == "model"
     assert data["name"] == path.stem
     assert len(data["source"]) > 20
