@@ -1,7 +1,7 @@
 """A job: models by role, placements, prompt and length, and the decision stream that says what gets accepted.
 
-Schedules ask a job for blocks and outcomes; the job keeps the position in the text and the length of the KV caches and
-writes the marks that reports read.
+Schedules ask a job for blocks and outcomes; the job keeps the context (:mod:`archsim.workload.context`), emits the
+blocks and writes the marks that reports read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from archsim.engine.sim import Block, Handle, Sim
 from archsim.system import System
 from archsim.units import quote, suggest
 from archsim.workload.blocks import chain, row_block
-from archsim.workload.footprint import check_memory, footprint, spilled_rows
+from archsim.workload.context import Context
+from archsim.workload.footprint import check_memory, footprint
 from archsim.workload.model import ModelSpec
 from archsim.workload.plan import Pass, Placement, Planner
 from archsim.workload.progress import Progress
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from archsim.streams.interface import DecisionStream
 
 
-class Job:
+class Job(Context):
     """What is decoded, and how far decoding has come.
 
     Parameters
@@ -59,16 +60,10 @@ class Job:
         schedule: Schedule,
         stream: DecisionStream,
     ) -> None:
-        self.spec = spec
         self.system = system
-        self.models = dict(models)
-        self.stream = stream
         self._plan = requests_of(spec, stream)
         self.draft_len = schedule.draft_len()
-        self.placements = {
-            role: place.within(self._model_of(role, place), spec.dram_fraction)
-            for role, place in mapping_of(schedule.placements, Placement, "placements").items()
-        }
+        super().__init__(spec, *_placed(schedule, models, spec.dram_fraction), stream)
         self.stores = [
             {"name": f"ring.{role}", "capacity": place.ring, "unit": "slots", "level": 0}
             for role, place in self.placements.items()
@@ -90,24 +85,11 @@ class Job:
         check_memory(self)
         self._check_context(rows)
         self.sim: Sim | None = None
-        self.request = -1
-        self.position = 0
-        self.prompt = 0
-        self.kept = 0
-        self.asked = 0
-        self.limit = 0
-        self.fresh: dict[str, int] = {}
         self._controls: dict[int, Block] = {}  # by the operator's entry in the table
         self.ended_early = 0
         self._progress: Any = None
         self.progress = Progress()
         self._bookkeeping: dict[tuple[int, ...], Block] = {}
-
-    def _model_of(self, role: str, place: Placement) -> ModelSpec:
-        """Model of a role; a role that shares another's weights runs the same model elsewhere."""
-        if place.shares:
-            self.models[role] = self.models[place.shares]
-        return self.models[role]
 
     def longest(self) -> int:
         """KV rows of the longest request: prompt, output and drafted rows that may be rejected."""
@@ -146,11 +128,7 @@ class Job:
         In an open loop a schedule waits with :meth:`arrived` before it does anything for the request.
         """
         for number, request in enumerate(self._plan):
-            self.request = number
-            self.position = 0
-            self.prompt, self.kept = request.prompt, request.kept
-            self.asked, self.limit = request.tokens, request.limit
-            self.fresh = {}
+            self.begin(number, request)
             self._made("since its begin")
             if not self.open_loop:
                 self.note("arrival", self.prompt, self.kept)
@@ -173,25 +151,6 @@ class Job:
             assert request.arrival_ps is not None
             yield self.sim.timer(request.arrival_ps - self.sim.now)
             self.sim.note("arrival", number, request.prompt, request.kept)
-
-    @property
-    def finished(self) -> bool:
-        """Whether the request has all its tokens (or the recording ended)."""
-        return self.position >= self.limit
-
-    @property
-    def cached(self) -> int:
-        """KV rows of the target: prompt and committed tokens, all but the last, which the next pass brings."""
-        return self.prompt + self.position - 1
-
-    @property
-    def spilled(self) -> int:
-        """KV rows of the target that live in flash."""
-        return self.spilled_at(self.cached)
-
-    def spilled_at(self, cached: int) -> int:
-        """Rows that live in flash of the first `cached` rows of the present request."""
-        return spilled_rows(self.spec, cached, self.prompt)
 
     def emit(self, role: str, phase: str, *, rows: int = 1, steps: int = 1, after: Any = None) -> Handle:
         """Emit the passes of :meth:`passes` for the current position, one after the other."""
@@ -282,79 +241,12 @@ class Job:
             self._controls[entry] = row_block(lowered)
         return self.sim.emit(self._controls[entry], after=after, request=self.request, label=f"control.{name}")
 
-    def passes(self, role: str, phase: str, *, rows: int = 1, steps: int = 1) -> list[Pass]:
-        """Passes of a role at the current position.
-
-        Every layer of the target reads the KV rows back that live in flash (:mod:`archsim.workload.footprint`).
-
-        Parameters
-        ----------
-        role : str
-            ``target``, ``draft``, ...
-        phase : str
-            ``prefill`` (the prompt, all but what is cached of earlier turns), ``decode`` (one row), ``verify`` (`rows`
-            rows) or ``draft`` (`steps` passes in a chain, the first of which also takes the rows committed since the
-            last draft).
-        """
-        if phase == "prefill":
-            return self.prefill(role)
-        if phase == "draft":
-            fresh = self._fresh_rows(role)
-            first = Pass(role, "draft", fresh, self.cached - fresh + 1, projected=1)
-            rest = [Pass(role, "draft_next", 1, self.cached + step, projected=1) for step in range(1, steps)]
-            return [first, *rest]
-        own = "target" in (role, self.placements[role].shares)
-        return [Pass(role, phase, rows, self.cached, spilled=self.spilled if own else 0)]
-
-    def prefill(self, role: str, rows: int = 0) -> list[Pass]:
-        """Passes over the prompt, all but what is cached of earlier turns.
-
-        Parameters
-        ----------
-        role : str
-            The target's last pass projects one row.
-        rows : int
-            Most rows of a pass; 0: ``job.prefill_rows``, or all where that is not set.
-        """
-        size = rows or self.spec.prefill_rows or self.prompt
-        target = role == "target"
-        return [
-            Pass(
-                role,
-                "prefill",
-                min(size, self.prompt - begin),
-                begin,
-                projected=int(target and begin + size >= self.prompt),
-                spilled=self.spilled_at(begin) if target else 0,
-            )
-            for begin in range(self.kept, self.prompt, size)
-        ]
-
     def copy_kv(self, role: str, rows: int, *, after: Any = None) -> Handle:
         """Emit the copy of `rows` tokens' keys and values of all layers into the cache, in the layout it has there."""
         assert self.sim is not None
         self.progress.count()
         block = row_block(self.planner.copy(role, rows, self.longest()))
         return self.sim.emit(block, after=after, request=self.request, label=f"{role}.merge")
-
-    def _fresh_rows(self, role: str) -> int:
-        """Rows a draft must take in before it can draft: all committed ones for a head on target features.
-
-        A draft model of its own has cached what it drafted itself; it lacks the last token, and the one before when all
-        drafts were accepted.
-        """
-        committed, drafted = self.fresh.get("committed", 1), self.fresh.get("drafted", 0)
-        if self.models[role].fc_inputs:
-            return committed
-        return 2 if drafted and committed > drafted else 1
-
-    def draftable(self, n: int) -> int:
-        """How many of `n` tokens can be drafted before a recording ends."""
-        return self.stream.draftable(self.request, self.position, n)
-
-    def accepted(self, n: int) -> int:
-        """How many leading ones of `n` drafted tokens the target takes."""
-        return self.stream.accepted(self.request, self.position, n) if n else 0
 
     def commit(
         self,
@@ -438,3 +330,15 @@ class Job:
         """Time-stamp a mark in the current request."""
         assert self.sim is not None
         self.sim.note(kind, self.request, value, extra)
+
+
+def _placed(
+    schedule: Schedule, models: Mapping[str, ModelSpec], dram_fraction: float
+) -> tuple[dict[str, ModelSpec], dict[str, Placement]]:
+    """Models and placements by role; a role that shares another's weights runs the same model elsewhere."""
+    models, placements = dict(models), {}
+    for role, place in mapping_of(schedule.placements, Placement, "placements").items():
+        if place.shares:
+            models[role] = models[place.shares]
+        placements[role] = place.within(models[role], dram_fraction)
+    return models, placements
