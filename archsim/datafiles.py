@@ -104,7 +104,7 @@ def file_rows(kind: str, name: str) -> list[Row]:
 
 def _layers(kind: str, name: str) -> list[dict[str, Any]]:
     """The base of a file, if it has one, and the file itself."""
-    from archsim.devices.dram.standard import read_yaml
+    from archsim.devices.dram.reading import read_yaml
 
     place = shelf(kind)
     data, _ = read_yaml(place.folder, name, place.kind)

@@ -5,7 +5,8 @@ import pytest
 
 from archsim.devices.dram import command, layout, oracle, queues
 from archsim.devices.dram.controller import load_controller, load_memory
-from archsim.devices.dram.standard import STANDARDS, names
+from archsim.devices.dram.reading import names
+from archsim.devices.dram.standard import STANDARDS
 from archsim.devices.dram.table import Cmd, Level, Row
 
 NOW = 100_000

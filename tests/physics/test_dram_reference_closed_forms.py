@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from archsim.devices.dram.controller import load_controller, load_memory
+from archsim.devices.dram.reading import names
 from archsim.devices.dram.replay import replay_columns
-from archsim.devices.dram.standard import STANDARDS, load_standard, names
+from archsim.devices.dram.standard import STANDARDS, load_standard
 
 STANDARD_NAMES = names(STANDARDS)
 QUIET = {"refresh": "none", "data_clock": "always_on", "row_policy": "open"}

@@ -8,7 +8,8 @@ from archsim.config.reading import read
 from archsim.config.writing import text_of
 from archsim.devices.dram.controller import CONTROLLERS, load_controller, load_memory
 from archsim.devices.dram.power import prices
-from archsim.devices.dram.standard import STANDARDS, load_standard, names
+from archsim.devices.dram.reading import names
+from archsim.devices.dram.standard import STANDARDS, load_standard
 from archsim.units import InputError
 
 

@@ -8,16 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from archsim.devices.dram.standard import (
-    Standard,
-    check_keys,
-    check_refresh,
-    choice,
-    load_standard,
-    read_yaml,
-    text,
-    whole,
-)
+from archsim.devices.dram.consistency import check_refresh
+from archsim.devices.dram.reading import check_keys, choice, read_yaml, text, whole
+from archsim.devices.dram.standard import Standard, load_standard
 from archsim.devices.dram.table import Cmd, Dense, Org, Refresh, Rules, dense
 from archsim.units import InputError, quote
 

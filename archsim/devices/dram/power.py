@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from archsim.devices.dram.standard import Standard, check_keys
+from archsim.devices.dram.reading import check_keys
+from archsim.devices.dram.standard import Standard
 from archsim.units import InputError
 
 CURRENTS = ("IDD0", "IDD2N", "IDD3N", "IDD4R", "IDD4W", "IDD5AB")

@@ -7,7 +7,6 @@ into a row ``[previous command, next command, level, window, cycles]``. The kern
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Mapping
@@ -18,8 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from archsim.config.reading import read
-from archsim.devices.dram.table import COMMANDS, FIRST_FREE_COMMAND, LEVELS, MAX_CYCLES, ROLES, Cmd, Level
+from archsim.devices.dram.consistency import check_refresh, check_roles, check_rows, check_timings
+from archsim.devices.dram.reading import (
+    check_keys,
+    choice,
+    list_of,
+    mapping_of,
+    nanoseconds,
+    read_yaml,
+    text,
+    whole,
+)
+from archsim.devices.dram.table import COMMANDS, FIRST_FREE_COMMAND, LEVELS, MAX_CYCLES, ROLES, Cmd
 from archsim.units import InputError, quote, suggest
 
 STANDARDS = Path(__file__).parent / "standards"
@@ -39,7 +48,6 @@ ROLE_NAMES = (
 NEEDED_COMMANDS = (Cmd.ACT, Cmd.PRE, Cmd.RD, Cmd.WR)
 MAX_CELLS = 1 << 30  # bursts of a bank; the kernel's address hash relies on it
 RATE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(/[1-9][0-9]{0,3})?")
-BANK_LEVELS = (Level.BANK, Level.BANKGROUP, Level.RANK)  # levels that hold between two commands of one bank
 FIELDS = ("offset", "channel", "column", "bankgroup", "bank", "rank", "row")
 
 
@@ -88,84 +96,6 @@ class Standard:
     def peak_gb_s(self) -> float:
         """Peak bandwidth of one channel, GB/s (1e9 bytes)."""
         return float(self.organisation["burst_bytes"] * 1000 / (self.roles["burst"] * self.tck_ps))
-
-
-def names(folder: Path, extra: Any = ()) -> list[str]:
-    """Names of the YAML files in `folder`."""
-    return sorted([p.stem for p in folder.glob("*.yaml")] + list(extra))
-
-
-def read_yaml(folder: Path, name: str, kind: str) -> tuple[dict[str, Any], Path]:
-    """One data file by name or path.
-
-    Raises
-    ------
-    InputError
-        Unknown name (the nearest is named), unreadable file, not a mapping, wrong kind.
-    """
-    if not isinstance(name, str):
-        raise InputError(f"{kind} {quote(name)} is not a name or a path; give text")
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    if path.parent == folder and name not in names(folder):
-        raise InputError(f"unknown {kind} {quote(name)}; {suggest(name, names(folder))}")
-    data = copy.deepcopy(dict(read(path).data))  # the reader keeps what it has read
-    if data.get("kind") != kind:
-        raise InputError(f"{path}: kind is {quote(data.get('kind'))}; expected {quote(kind)}")
-    return data, path
-
-
-def mapping_of(where: str, given: Any) -> Mapping[str, Any]:
-    """`given` if it is a mapping, or a one-line error."""
-    if not isinstance(given, Mapping):
-        raise InputError(f"{where}: expected a mapping, found {quote(given)}")
-    return given
-
-
-def list_of(where: str, given: Any, noun: str) -> list[Any]:
-    """`given` if it is a list of at least one item, or a one-line error."""
-    if not isinstance(given, list):
-        raise InputError(f"{where}: expected a list of {noun}, found {quote(given)}")
-    if not given:
-        raise InputError(f"{where}: is empty; give at least one of {noun}")
-    return given
-
-
-def choice(where: str, given: Any, known: Any, noun: str) -> str:
-    """`given` if it is one of the known names, or a one-line error with the nearest."""
-    if not isinstance(given, str) or given not in known:
-        raise InputError(f"{where}: unknown {noun} {quote(given)}; {suggest(str(given), known)}")
-    return given
-
-
-def text(where: str, given: Any) -> str:
-    """`given` if it is text that says something, or a one-line error."""
-    if not isinstance(given, str):
-        raise InputError(f"{where}: {quote(given)} is not text")
-    if not given.strip():
-        raise InputError(f"{where} is empty; say what it is")
-    return given
-
-
-def check_keys(where: str, given: Any, known: Any, needed: Any = ()) -> None:
-    """Refuse unknown and missing keys of a mapping; the nearest known name is suggested."""
-    mapping_of(where, given)
-    for key in given:
-        if key not in known:
-            raise InputError(f"{where}: unknown key {quote(key)}; {suggest(str(key), known)}")
-    for key in needed:
-        if key not in given:
-            raise InputError(f"{where}: {key} is missing; add it")
-
-
-def whole(where: str, value: Any, low: int, high: int, power_of_two: bool = False) -> int:
-    """Whole number in ``[low, high]`` (a power of two if asked) or a one-line error."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{where}: {quote(value)} is not a whole number")
-    if not low <= value <= high:
-        raise InputError(f"{where}: {value} is out of range; expected {low} to {high}")
-    if power_of_two and value & (value - 1):
-        raise InputError(f"{where}: {value} is not a power of two")
-    return value
 
 
 def load_standard(name: str, timings: Mapping[str, Mapping[str, Any]] | None = None) -> Standard:
@@ -223,9 +153,9 @@ def _resolve(data: dict[str, Any], where: str) -> Standard:
     rows, row_names = _rows(data["constraints"], commands, rank_wide, cycles, where)
     _check_mapping(data["mapping"], organisation, f"{where}: mapping")
     _check_energy(data["energy"], f"{where}: energy")
-    _check_roles(roles, set(commands.values()), where)
-    _check_timings(roles, rows, where)
-    _check_rows(roles, rows, set(commands.values()), where)
+    check_roles(roles, set(commands.values()), where)
+    check_timings(roles, rows, where)
+    check_rows(roles, rows, set(commands.values()), where)
     check_refresh(roles, rows, organisation["ranks"], where)
     ids = [""] * max(FIRST_FREE_COMMAND, 1 + max(commands.values()))
     for name, number in commands.items():
@@ -287,13 +217,6 @@ def _commands(given: Any, where: str) -> dict[str, int]:
             role = next(r for r, c in ROLES.items() if c == command)
             raise InputError(f"{where}: commands: no command has the role {role}; add one")
     return ids
-
-
-def nanoseconds(where: str, value: Any) -> Fraction:
-    """A time in ns, exactly as it is written, or a one-line error."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise InputError(f"{where}: {quote(value)} is not a time in ns of 0 or more")
-    return Fraction(str(value))
 
 
 def _timing(where: str, entry: Any, tck_ps: Fraction) -> int:
@@ -387,97 +310,3 @@ def _check_energy(given: Any, where: str) -> None:
     ):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
             raise InputError(f"{where}.{key}: {quote(value)} is not a number above 0 and up to {most:g}")
-
-
-def _check_roles(roles: Mapping[str, int], used: set[int], where: str) -> None:
-    """Refuse roles the kernel cannot run with."""
-    for key, value in roles.items():
-        low = 0 if key == "activate_deadline" and Cmd.ACT2 not in used else 1
-        if value < low:
-            raise InputError(f"{where}: roles.{key}: {value} cycles; expected {low} or more")
-    for key in ("read_data", "write_data", "sync_after_read", "sync_after_write"):
-        if roles[key] < roles["burst"]:
-            raise InputError(
-                f"{where}: roles.{key}: {roles[key]} cycles is below a burst of {roles['burst']}; raise it"
-            )
-
-
-def _longest(rows: np.ndarray, first: int, then: int) -> int:
-    """Cycles between two commands of a bank; 0 without a row."""
-    return max((r[4] for r in rows.tolist() if r[:2] == [first, then] and r[2] in BANK_LEVELS and r[3] == 1), default=0)
-
-
-def _check_rows(roles: Mapping[str, int], rows: np.ndarray, used: set[int], where: str) -> None:
-    """Refuse constraint tables without a row that the controller's state relies on."""
-    active, closing, burst = roles["row_active"], roles["row_precharge"], roles["burst"]
-    needed = [
-        (Cmd.ACT, Cmd.RD, 1), (Cmd.ACT, Cmd.WR, 1), (Cmd.ACT, Cmd.RDA, 1), (Cmd.ACT, Cmd.WRA, 1),
-        (Cmd.ACT, Cmd.PRE, active), (Cmd.ACT, Cmd.PREAB, active), (Cmd.ACT, Cmd.ACT, roles["row_cycle"]),
-        (Cmd.PRE, Cmd.ACT, closing), (Cmd.PREAB, Cmd.ACT, closing), (Cmd.RDA, Cmd.ACT, closing),
-        (Cmd.WRA, Cmd.ACT, closing), (Cmd.PRE, Cmd.REFAB, closing), (Cmd.PREAB, Cmd.REFAB, closing),
-        (Cmd.PRE, Cmd.REFPB, closing), (Cmd.RDA, Cmd.REFAB, closing), (Cmd.WRA, Cmd.REFAB, closing),
-        (Cmd.RDA, Cmd.REFPB, closing), (Cmd.WRA, Cmd.REFPB, closing),
-        (Cmd.RD, Cmd.PRE, 1), (Cmd.RD, Cmd.PREAB, 1), (Cmd.WR, Cmd.PRE, roles["write_data"]),
-        (Cmd.WR, Cmd.PREAB, roles["write_data"]),
-        *((a, b, burst) for pair in ((Cmd.RD, Cmd.RDA), (Cmd.WR, Cmd.WRA)) for a in pair for b in pair),
-        *((a, b, 1) for a in (Cmd.RD, Cmd.RDA) for b in (Cmd.WR, Cmd.WRA)),
-        *((a, b, 1) for a in (Cmd.WR, Cmd.WRA) for b in (Cmd.RD, Cmd.RDA)),
-        (Cmd.REFAB, Cmd.ACT, roles["refresh_all_cycle"]), (Cmd.REFAB, Cmd.REFAB, roles["refresh_all_cycle"]),
-        (Cmd.REFPB, Cmd.ACT, roles["refresh_bank_cycle"]), (Cmd.REFPB, Cmd.REFPB, roles["refresh_bank_cycle"]),
-    ]  # fmt: skip
-    names = {command: role for role, command in ROLES.items()}
-    for first, then, least in needed:
-        if first in used and then in used and (found := _longest(rows, first, then)) < least:
-            about = f"constraint from {names[first]} to {names[then]}"
-            if not found:
-                raise InputError(f"{where}: {about} is missing; add one of {least} or more cycles")
-            raise InputError(f"{where}: {about} is {found} cycles, its role says {least}; make them agree")
-
-
-def check_refresh(roles: Mapping[str, int], rows: np.ndarray, ranks: int, where: str) -> None:
-    """Refuse refreshes that come faster than they can be done; their queue would grow without end.
-
-    In one interval each rank, one after another, may have to wait for its banks to close; the last then refreshes.
-    """
-    into = (Cmd.PRE, Cmd.PREAB)
-    table = rows.tolist()
-    close = max((r[4] for r in table if r[1] in into and r[2] != Level.OTHER_RANK), default=0)
-    for scheme, command in (("all", Cmd.REFAB), ("bank", Cmd.REFPB)):
-        open_again = max((r[4] for r in table if r[0] in into and r[1] in (command, Cmd.ACT)), default=0)
-        busy = max((r[4] for r in table if r[0] == command), default=0)
-        total = ranks * (close + open_again) + max(busy, roles[f"refresh_{scheme}_cycle"])
-        interval = roles[f"refresh_{scheme}_interval"]
-        if interval <= total:
-            raise InputError(
-                f"{where}: refresh_{scheme}_interval {interval} cycles is not above the {total} that closing the banks "
-                f"of {ranks} rank(s) and a refresh take; raise the interval"
-            )
-
-
-def _check_timings(roles: Mapping[str, int], rows: np.ndarray, where: str) -> None:
-    """Refuse sets of timings that contradict one another."""
-    cycle, active, precharge = roles["row_cycle"], roles["row_active"], roles["row_precharge"]
-    if cycle < active + precharge:
-        raise InputError(
-            f"{where}: tRC {cycle} is below tRAS {active} + tRP {precharge} = {active + precharge} cycles; raise tRC"
-        )
-    opening = {int(r[4]) for r in rows if r[0] == Cmd.ACT and r[1] in (Cmd.RD, Cmd.WR) and r[2] == LEVELS["bank"]}
-    if not opening:
-        raise InputError(f"{where}: constraints: no row from activate to a column command of its bank; add tRCD")
-    if max(opening) > active:
-        raise InputError(f"{where}: tRCD {max(opening)} is above tRAS {active} cycles; a row would close unread")
-    if min(opening) <= roles["activate_deadline"]:
-        raise InputError(
-            f"{where}: tRCD {min(opening)} is not above tAAD {roles['activate_deadline']} cycles; "
-            "a column command could come before its second activate"
-        )
-    for scheme in ("all", "bank"):
-        interval, busy = roles[f"refresh_{scheme}_interval"], roles[f"refresh_{scheme}_cycle"]
-        if interval <= busy:
-            raise InputError(f"{where}: refresh each {interval} cycles takes {busy}; the interval must be longer")
-    for first in (Cmd.RD, Cmd.WR):
-        spacing = {int(r[2]): int(r[4]) for r in rows if r[0] == first and r[1] == first}
-        if spacing.get(1, 1 << 40) < spacing.get(0, 0):
-            raise InputError(f"{where}: tCCD_L {spacing[1]} is below tCCD_S {spacing[0]} cycles")
-    if roles["burst"] < 1:
-        raise InputError(f"{where}: a burst takes {roles['burst']} cycles; expected 1 or more")

@@ -15,8 +15,8 @@ import numpy as np
 
 from archsim.devices.dram import command, layout
 from archsim.devices.dram.controller import Memory, load_memory
+from archsim.devices.dram.reading import choice, whole
 from archsim.devices.dram.replay import ReplayError, decode, energy_of
-from archsim.devices.dram.standard import choice, whole
 from archsim.units import InputError, quote
 
 PATTERNS = ("sequential", "random")

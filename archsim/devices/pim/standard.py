@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from archsim.devices.dram.reading import check_keys, mapping_of, nanoseconds, read_yaml, whole
+from archsim.devices.dram.reading import names as file_names
 from archsim.devices.dram.standard import Standard as DramStandard
-from archsim.devices.dram.standard import check_keys, load_standard, mapping_of, nanoseconds, read_yaml, whole
-from archsim.devices.dram.standard import names as file_names
+from archsim.devices.dram.standard import load_standard
 from archsim.devices.pim.isa import NAMES, Cmd
 from archsim.units import InputError, quote, suggest
 
