@@ -31,6 +31,9 @@ class DramSpec(BaseModel):
     ----------
     standard : str
         Name of the standard and speed, such as ``lpddr5x-9600``.
+    rate_factor : float
+        How many times the rate of the part the whole memory runs at: transfers, achievable rate and mixes. Energies by
+        command and bit, static powers and areas stay.
     timing_factor : float
         Factor on every time of the standard, its clock period included (1: as the standard says). A calibrated part
         moves as many times fewer transfers per second, and the fractions of the peak that mixes reach stay.
@@ -56,6 +59,7 @@ class DramSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     standard: str
+    rate_factor: PositiveFactor = 1.0
     timing_factor: PositiveFactor = 1.0
     transfer_rate_per_s: TransfersPerS
     bus_width_bits: Bits
@@ -69,7 +73,7 @@ class DramSpec(BaseModel):
 
     @property
     def peak_bytes_per_s(self) -> float:
-        """Transfers per second times width."""
+        """Transfers per second times width, without `rate_factor`."""
         return self.transfer_rate_per_s * self.bus_width_bits / 8
 
     @property
@@ -88,29 +92,16 @@ class DramSpec(BaseModel):
 
     @model_validator(mode="after")
     def _below_peak(self) -> DramSpec:
+        instead = "for a faster or slower memory set rate_factor instead, which moves every rate of it"
         if self.achievable_bytes_per_s > self.peak_bytes_per_s:
             raise ValueError(
                 f"achievable_bytes_per_s {self.achievable_bytes_per_s:.4g} is above the peak of "
-                f"{self.peak_bytes_per_s:.4g}; {self._slower(self.peak_bytes_per_s)}"
+                f"{self.peak_bytes_per_s:.4g}; {instead}"
             )
         for key, fraction in self.mix.items():
             if fraction * self.peak_bytes_per_s > self.achievable_bytes_per_s * (1 + 1e-9):
-                raise ValueError(
-                    f"mix: {key} at {fraction:g} of the peak is above achievable_bytes_per_s; "
-                    f"{self._slower(self.achievable_bytes_per_s / fraction)}"
-                )
+                raise ValueError(f"mix: {key} at {fraction:g} of the peak is above achievable_bytes_per_s; {instead}")
         return self
-
-    def _slower(self, peak_bytes_per_s: float) -> str:
-        """Settings, to be given together, of this memory with a peak no higher than that, its mixes kept as shares."""
-        peak = float(f"{peak_bytes_per_s * (1 - 5e-7):.6g}")  # rounded, and still below
-        share = max([0.8, *self.mix.values()])  # of the peak; 0.8 where no mix was measured, as phones reach
-        achievable = min(self.achievable_bytes_per_s, share * peak)
-        sets = [f"transfer_rate_per_s={peak * 8 / self.bus_width_bits / 1e6:.12g} MT/s"]
-        sets.append(f"achievable_bytes_per_s={achievable / 1e9:.12g} GB/s")
-        if self.calibrated == "command":
-            sets.append(f"timing_factor={self.nominal_bytes_per_s() / peak:.12g}")
-        return f"for a slower memory set together {', '.join(sets)}"
 
     def nominal_bytes_per_s(self) -> float:
         """Peak of the standard on all channels, its times as the standard says."""
@@ -127,10 +118,10 @@ class Dram(Device):
 
     def pools(self) -> list[Pool]:
         """Bandwidth, by the mix of streams; what was measured goes before what was calibrated."""
-        peak = self.spec.peak_bytes_per_s
+        peak = self.spec.rate_factor * self.spec.peak_bytes_per_s
         mix = self._calibrated() if self.spec.calibrated == "command" else {}
         mix |= {frozenset(key.split("+")): fraction * peak for key, fraction in self.spec.mix.items()}
-        return [Pool(f"{self.name}.bandwidth", self.spec.achievable_bytes_per_s, "bytes/s", mix)]
+        return [Pool(f"{self.name}.bandwidth", self.bandwidth_bytes_per_s(), "bytes/s", mix)]
 
     def _calibrated(self) -> dict[frozenset[str], float]:
         """Capacity by set of stream classes, from the kernel, scaled to the achievable rate."""
@@ -143,17 +134,16 @@ class Dram(Device):
         if abs(peak - spec.peak_bytes_per_s) > 1e-6 * peak:
             raise InputError(
                 f"system.{self.name}: {spec.standard} on {spec.channels} channels peaks at {peak / 1e9:.4g} GB/s, "
-                f"transfer rate x width is {given / 1e9:.4g} GB/s; set system.{self.name}.timing_factor="
-                f"{nominal / given:.12g} to keep the latter, system.{self.name}.bus_width_bits="
-                f"'{spec.bus_width_bits * peak / given:.6g} bit' with an achievable_bytes_per_s in proportion to keep "
-                f"the former, or system.{self.name}.calibrated=none"
+                f"transfer rate x width is {given / 1e9:.4g} GB/s; for another rate set system.{self.name}.rate_factor="
+                f"{given / peak:.12g} instead, for another width system.{self.name}.channels with it, or "
+                f"system.{self.name}.calibrated=none"
             )
         fractions = class_fractions(spec.standard, spec.controller, spec.channels, spec.ranks)
-        return {names: fraction * spec.achievable_bytes_per_s for names, fraction in fractions.items()}
+        return {names: fraction * self.bandwidth_bytes_per_s() for names, fraction in fractions.items()}
 
     def bandwidth_bytes_per_s(self) -> float:
         """What all streams together reach."""
-        return self.spec.achievable_bytes_per_s
+        return self.spec.rate_factor * self.spec.achievable_bytes_per_s
 
     def stores(self) -> list[Store]:
         """Bytes of DRAM."""
