@@ -18,14 +18,12 @@ Not modelled here: what a kernel pads, how an operator is split, where it runs (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
-
-import networkx as nx
 
 from archsim.device import DType, OpKind, dtype_bytes
 from archsim.workload.model import FP32_BYTES, ModelSpec
-from archsim.workload.ops import Form, Operator, ops_of
+from archsim.workload.opgraph import Form, Operator, OpGraph
+from archsim.workload.ops import ops_of
 from archsim.workload.tensors import Matrix, Vector
 
 PHASES: tuple[str, ...] = ("prefill", "decode", "verify", "draft", "draft_next", "denoise")
@@ -33,6 +31,7 @@ PHASES: tuple[str, ...] = ("prefill", "decode", "verify", "draft", "draft_next",
 __all__ = [
     "PHASES",
     "Form",
+    "OpGraph",
     "Operator",
     "head_graph",
     "layer_graph",
@@ -48,7 +47,12 @@ class _Builder:
     def __init__(self, spec: ModelSpec, phase: str, fused: bool = False) -> None:
         self.spec = spec
         self.fused = fused
-        self.graph = nx.DiGraph(phase=phase, digest=spec.digest, causal=spec.causal, inputs=(), output="")
+        self.graph = OpGraph(phase, spec.digest, spec.causal)
+
+    def whole(self, output: str, inputs: Sequence[str] = ()) -> OpGraph:
+        """The graph, frozen, with what reads its input and gives its output."""
+        self.graph.inputs, self.graph.output = tuple(inputs), output
+        return self.graph.freeze()
 
     def act(self, elements: int, dtype: DType | None = None) -> int:
         """Bytes of a row of activations."""
@@ -74,8 +78,7 @@ class _Builder:
             "parts": Form(1),
         }
         operator = Operator(name, kind, tensor_class, dtype, -1, tuple({**common, **columns}.items()))
-        self.graph.add_node(name, operator=operator, kind=kind, tensor_class=tensor_class, dtype=dtype, layer=-1)
-        self.graph.add_edges_from((node, name) for node in after if node in self.graph)
+        self.graph.add(operator, (node for node in after if node in self.graph))
         return name
 
     def matmul(self, matrix: Matrix, after: Sequence[str]) -> str:
@@ -232,7 +235,7 @@ def _ffn(build: _Builder, normed: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=256)
-def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> nx.DiGraph:
+def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> OpGraph:
     """Operators of one layer.
 
     Parameters
@@ -246,10 +249,9 @@ def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> nx.DiGraph:
 
     Returns
     -------
-    networkx.DiGraph
-        Frozen. Nodes are named (``attn.q``) and carry ``operator``, ``kind``, ``tensor_class``, ``dtype``,
-        ``layer``; node order is an execution order. ``graph.graph["inputs"]`` names the nodes that read the
-        layer's input, ``["output"]`` the node that gives its output.
+    OpGraph
+        Frozen; operators are named as in ``attn.q``. ``inputs`` names those that read the layer's input, ``output`` the
+        one that gives its output.
     """
     _check_phase(spec, phase)
     build = _Builder(spec, phase, fused)
@@ -266,12 +268,11 @@ def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> nx.DiGraph:
         fed = _ffn(build, (build.vector(norms["ffn.norm"], OpKind.NORM, (added,)),))
         output = build.elementwise("ffn.add", (added, fed), spec.hidden, 2)
         inputs = (normed, added)
-    build.graph.graph.update(inputs=inputs, output=output)
-    return nx.freeze(build.graph)
+    return build.whole(output, inputs)
 
 
 @lru_cache(maxsize=256)
-def head_graph(spec: ModelSpec, phase: str) -> nx.DiGraph:
+def head_graph(spec: ModelSpec, phase: str) -> OpGraph:
     """Operators before the layers: token (and position) look-up, and ``fc`` of a drafting head."""
     _check_phase(spec, phase)
     build = _Builder(spec, phase)
@@ -280,12 +281,11 @@ def head_graph(spec: ModelSpec, phase: str) -> nx.DiGraph:
         output = build.elementwise("embed.add", (output, build.gather(spec.position_matrix)), spec.hidden, 2)
     if spec.fc_inputs:  # the layer's input is a hidden state, not the embedding
         output = "" if phase == "draft_next" else build.matmul(spec.matrices[0], ())
-    build.graph.graph.update(output=output)
-    return nx.freeze(build.graph)
+    return build.whole(output)
 
 
 @lru_cache(maxsize=256)
-def tail_graph(spec: ModelSpec, phase: str) -> nx.DiGraph:
+def tail_graph(spec: ModelSpec, phase: str) -> OpGraph:
     """Operators after the layers, over the projected rows: final norm, output projection, sampling.
 
     Logits are FP32, as ggml writes the result of a matrix product.
@@ -330,8 +330,7 @@ def tail_graph(spec: ModelSpec, phase: str) -> nx.DiGraph:
         in_bytes=Form(projected=logits),
         out_bytes=Form(projected=FP32_BYTES),
     )
-    build.graph.graph.update(inputs=(norm,), output=sample)
-    return nx.freeze(build.graph)
+    return build.whole(sample, (norm,))
 
 
 @lru_cache(maxsize=64)
@@ -344,7 +343,7 @@ def pass_graph(
     embed: bool = True,
     tail: bool = True,
     fused: bool = False,
-) -> nx.DiGraph:
+) -> OpGraph:
     """Operators of a whole pass, or of the layers ``first <= layer < last``.
 
     Nodes of layer i are named ``layer<i>.<name>``. `embed` and `tail` say whether the pass begins with the
@@ -359,33 +358,32 @@ def pass_graph(
     if not 0 <= first <= stop <= spec.layers:
         raise ValueError(f"layers {first}..{stop} are not within the model's {spec.layers} layers")
     head, layer, end = head_graph(spec, phase), layer_graph(spec, phase, fused), tail_graph(spec, phase)
-    graph = nx.DiGraph(phase=phase, digest=spec.digest, causal=spec.causal, inputs=(), output="")
+    graph = OpGraph(phase, spec.digest, spec.causal)
     previous = ""
     if embed:
-        graph.update(head.edges(data=True), head.nodes(data=True))
-        previous = head.graph["output"]
+        _append(graph, head, "", -1)
+        previous = head.output
     for index in range(first, stop):
         _append(graph, layer, f"layer{index}.", index)
         if previous:
-            graph.add_edges_from((previous, f"layer{index}.{node}") for node in layer.graph["inputs"])
+            graph.join((previous, f"layer{index}.{node}") for node in layer.inputs)
         if embed and index == 0 and spec.attn_input_mult == 2:
-            graph.add_edge("embed.token", "layer0.attn.norm_embed")
-        previous = f"layer{index}.{layer.graph['output']}"
+            graph.join([("embed.token", "layer0.attn.norm_embed")])
+        previous = f"layer{index}.{layer.output}"
     if tail:
         _append(graph, end, "", -1)
         if previous:
-            graph.add_edge(previous, end.graph["inputs"][0])
-        previous = end.graph["output"]
-    graph.graph["output"] = previous
-    return nx.freeze(graph)
+            graph.join([(previous, end.inputs[0])])
+        previous = end.output
+    graph.output = previous
+    return graph.freeze()
 
 
-def _append(graph: nx.DiGraph, part: nx.DiGraph, prefix: str, layer: int) -> None:
-    """Copy the nodes and edges of `part` under a prefix."""
-    for name, data in part.nodes(data=True):
-        operator = replace(data["operator"], name=prefix + name, layer=layer)
-        graph.add_node(prefix + name, **{**data, "operator": operator, "layer": layer})
-    graph.add_edges_from((prefix + a, prefix + b) for a, b in part.edges)
+def _append(graph: OpGraph, part: OpGraph, prefix: str, layer: int) -> None:
+    """Copy the operators and edges of `part` under a prefix."""
+    for name, operator in part.operators.items():
+        graph.add(operator._replace(name=prefix + name, layer=layer))
+    graph.join((prefix + a, prefix + b) for a, b in part.edges)
 
 
 def _check_phase(spec: ModelSpec, phase: str) -> None:

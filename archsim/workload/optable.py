@@ -65,7 +65,7 @@ class OpTable:
         InputError
             When the device cannot run it.
         """
-        key = (device.name, role, phase, name, tuple(int(column[0]) for column in ops))
+        key = (device.name, role, phase, name, tuple([column.item() for column in ops]))
         found = self._lowered.get(key)
         if found is None:
             found = self._lowered[key] = self._add(device, role, phase, name, ops)
