@@ -155,12 +155,14 @@ def run(
     from archsim.report.cautions import cautions
     from archsim.report.summary import summarise
 
-    summary = {**summarise(made), "cpu_s": cpu_s}
-    if check:
-        from archsim.report.invariants import check_trace
+    with made.keeping():
+        summary = {**summarise(made), "cpu_s": cpu_s}
+        if check:
+            from archsim.report.invariants import check_trace
 
-        summary["checks"] = check_trace(made, summary).to_json()
-    return Result(summary, made, folder, title, tuple(cautions(made)))
+            summary["checks"] = check_trace(made, summary).to_json()
+        warnings = tuple(cautions(made))
+    return Result(summary, made, folder, title, warnings)
 
 
 def _give_back() -> None:

@@ -186,11 +186,17 @@ class TraceWriter:
         try:
             if table not in self._files:
                 path = self._partial(f"{table}.parquet")
-                how = {"compression": "lz4", "use_dictionary": False} if self._passing else {"compression": "zstd"}
-                self._files[table] = pq.ParquetWriter(path, data.schema, **how)
+                self._files[table] = pq.ParquetWriter(path, data.schema, **self._how(table))
             self._files[table].write_table(data, row_group_size=ROW_GROUP)
         except OSError as error:
             raise self._full(error) from None
+
+    def _how(self, table: str) -> dict[str, Any]:
+        """How a table is packed; rows, whose columns ascend or repeat from row to row, by their differences."""
+        how: dict[str, Any] = {"compression": "lz4" if self._passing else "zstd", "use_dictionary": not self._passing}
+        if table == "rows":
+            how |= {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}
+        return how
 
     def _partial(self, name: str) -> Path:
         return self.folder / f".{name}.{os.getpid()}.partial"

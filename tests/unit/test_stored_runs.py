@@ -69,6 +69,39 @@ def test_a_stored_run_has_the_digest_and_the_summary_of_one_in_memory(held, shor
     assert all(np.array_equal(held.trace.rows[name], result.trace.rows[name]) for name in held.trace.rows)
 
 
+@pytest.mark.parametrize("most", [0, 3, 1000])
+def test_a_summary_is_the_same_however_many_pieces_it_keeps(held, short, monkeypatch, most):
+    monkeypatch.setattr(trace, "KEPT_PARTS", most)
+    result = run(resolved(), trace="off")
+    assert result.trace.stored
+    same(*({k: v for k, v in r.summary.items() if k != "cpu_s"} for r in (held, result)))
+    assert result.warnings == held.warnings
+
+
+def test_pieces_are_kept_while_a_trace_is_asked_to(short, monkeypatch):
+    made = run(resolved(), trace="off").trace
+    number = made.rows.file.metadata.num_row_groups
+    monkeypatch.setattr(trace, "KEPT_PARTS", number - 1)
+    with made.keeping():
+        first = list(made.parts())
+        with made.keeping():
+            pass
+        again = list(made.parts())
+    assert [a is b for a, b in zip(first, again)] == [True] * (number - 1) + [False]
+    assert all(a is not b for a, b in zip(first, made.parts()))
+    alive, folder = weakref.ref(made), made.rows.path.parent
+    del made, first, again
+    assert alive() is None  # no circle holds it, and its folder goes with it
+    assert not folder.exists()
+
+
+def test_pieces_of_a_very_long_trace_are_not_kept(short, monkeypatch):
+    made = run(resolved(), trace="off").trace
+    monkeypatch.setattr(trace, "KEPT_PARTS", (made.rows.file.metadata.num_row_groups - 1) // 4)
+    with made.keeping():
+        assert next(made.parts()) is not next(made.parts())
+
+
 def test_a_stored_folder_loads_reports_and_replays(held, short, tmp_path):
     folder = run(resolved(), output=tmp_path / "run").folder
     saved = Trace.load(folder)
