@@ -48,6 +48,7 @@ class Results:
         self.pools = Log("pool_log", record.POOL_LOG, sink)
         self.levels = Log("levels_log", record.LEVEL_LOG, sink)
         self._digests = {"rows": Digest(), "blocks": Digest(), "notes": Digest()}
+        self._noted: list[tuple[int, ...]] = []  # notes that are not in their digest yet
         self._handles: dict[int, _Ref] = {}
         self._closed: dict[int, list[int]] = {}
         self._dropped: list[_Ref] = []
@@ -151,7 +152,15 @@ class Results:
     def note(self, *line: int) -> None:
         """Append a note."""
         self.notes.add(*line)
-        self._digests["notes"].add({name: np.array([x], dtype=np.int64) for name, x in zip(record.NOTE_LOG, line)})
+        self._noted.append(line)
+        if len(self._noted) >= record.CHUNK:
+            self._digest_notes()
+
+    def _digest_notes(self) -> None:
+        if self._noted:
+            table = np.array(self._noted, dtype=np.int64)
+            self._digests["notes"].add({name: table[:, i].copy() for i, name in enumerate(record.NOTE_LOG)})
+            self._noted.clear()
 
     # -- tables ---------------------------------------------------------------------------------------------
 
@@ -174,6 +183,7 @@ class Results:
 
     def digest(self) -> str:
         """Sha256 over the row, block and note columns as they are now."""
+        self._digest_notes()
         parts = {name: part.copy() for name, part in self._digests.items()}
         parts["rows"].add(self.window.row_log(self._all_lines()))
         table = self._open_blocks()
