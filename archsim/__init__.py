@@ -14,7 +14,6 @@ import shutil
 import sys
 import tempfile
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.3.0"
@@ -79,7 +78,8 @@ __all__ = [
 ]
 
 
-_IMPORT = re.compile(r"^(?:from|import) (archsim[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
+_IMPORT = re.compile(rb"\n(?:from|import) (archsim[\w.]*)(?: import (\([^)]*\)|.*))?")
+_WORD = re.compile(rb"\w+")
 
 
 def source_digest() -> str:
@@ -88,23 +88,38 @@ def source_digest() -> str:
     A module counts as one with kernels when it names ``njit``. Imports are followed inside the package, at the top
     level of a module, so an edit elsewhere (a report, a command) leaves the compiled kernels in use.
     """
-    root = Path(__file__).parent
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
-    wanted = [path for path, text in texts.items() if "njit" in text and path != Path(__file__)]
+    texts = _sources(os.path.dirname(os.path.abspath(__file__)))
+    wanted = [path for path, text in texts.items() if b"njit" in text and path != "__init__.py"]
     seen = set(wanted)
     while wanted:
-        for module, names in _IMPORT.findall(texts[wanted.pop()]):
-            for name in ("", *re.findall(r"\w+", names)):
-                stem = root.joinpath(*module.split(".")[1:], name)
-                for path in (stem.with_suffix(".py"), stem / "__init__.py"):
-                    if path in texts and path not in seen and path != root / "__init__.py":
+        for module, names in _IMPORT.findall(b"\n" + texts[wanted.pop()]):
+            package = module.decode().split(".")[1:]
+            for name in ([], *([word.decode()] for word in _WORD.findall(names))):
+                stem = "/".join([*package, *name])
+                for path in (f"{stem}.py", f"{stem}/__init__.py"):
+                    if path in texts and path not in seen:
                         seen.add(path)
                         wanted.append(path)
     digest = hashlib.sha256()
     for path in sorted(seen):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(texts[path].encode())
+        digest.update(path.encode())
+        digest.update(texts[path])
     return digest.hexdigest()[:16]
+
+
+def _sources(root: str) -> dict[str, bytes]:
+    """Sources below a folder, by path from there with slashes; plain calls, as every start reads them all."""
+    texts, folders = {}, [""]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(os.path.join(root, folder)) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    with open(entry.path, "rb") as file:
+                        texts[folder + entry.name] = file.read()
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(f"{folder}{entry.name}/")
+    return texts
 
 
 def _set_kernel_cache() -> None:

@@ -73,9 +73,13 @@ def run_cpu(name: str, **job: Any) -> Callable[[], float]:
 
 
 def process_s(arguments: tuple[str, ...], *, cold: bool = False) -> float:
-    """CPU seconds (user and system) of one ``archsim`` process; `cold` gives it an empty folder of kernels."""
+    """CPU seconds (user and system) of one ``archsim`` process; `cold` gives it an empty folder of kernels.
+
+    It keeps the bytecode of its modules, as an installed package does, whatever the environment says.
+    """
     with tempfile.TemporaryDirectory(prefix="archsim-bench-") as folder:
         environment = {**os.environ, "ARCHSIM_CACHE": folder} if cold else dict(os.environ)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         before = os.times()
         subprocess.run(
             [sys.executable, "-m", "archsim", *arguments], env=environment, check=True, stdout=subprocess.DEVNULL

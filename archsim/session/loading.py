@@ -8,6 +8,7 @@ from typing import Any
 
 from archsim import registry, units
 from archsim.config import InputError, JobSpec, Override, Resolved, load_config
+from archsim.jit import warm_up
 from archsim.session.background import with_streams
 from archsim.streams import DecisionStream, open_stream
 from archsim.system import System
@@ -64,6 +65,7 @@ def _origin(path: str) -> str:
 
 def build_job(resolved: Resolved) -> tuple[System, Any, Job]:
     """Build the machine, the schedule and the job of a resolved run."""
+    warm_up()
     system = System.from_data(resolved.data["system"], resolved.sources)
     if resolved.data.get("background"):
         system = with_streams(system, resolved.data["background"])

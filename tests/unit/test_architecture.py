@@ -28,6 +28,7 @@ ALLOWED = {
     "schedules": {"engine", "workload", "streams", "registry", "config", "units", "device"},
     "trace": {"device", "units", "config"},
     "verb": set(),
+    "jit": set(),
     "report": {"verb", "trace", "device", "technology", "units", "config", "system"},
     "results": {"config"},
     "reproduce": {

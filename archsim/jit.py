@@ -1,0 +1,34 @@
+"""Numba made ready for kernels at less cost."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+
+#: What numba imports to learn whether there is a linear algebra library.
+_BLAS = "scipy.linalg.cython_blas"
+
+
+@cache
+def warm_up() -> None:
+    """Load numba's own functions, as the first kernel would, but not SciPy's linear algebra.
+
+    Numba imports :mod:`scipy.linalg` only to see that it is there; that takes as long as all of numba. So a placeholder
+    stands for it meanwhile where SciPy is installed. A kernel with ``np.dot`` imports the real one when it is compiled
+    or first called.
+    """
+    from numba import config
+    from numba.core.registry import cpu_target
+
+    if config.DISABLE_JIT:
+        return
+    stand_in = _BLAS not in sys.modules and find_spec("scipy") is not None
+    if stand_in:
+        sys.modules[_BLAS] = ModuleType(_BLAS)
+    try:
+        cpu_target.target_context.refresh()
+    finally:
+        if stand_in:
+            del sys.modules[_BLAS]
