@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from archsim.engine import core, edit
+from archsim.engine import admission, core
 from archsim.engine.errors import (
     BlockShapeError,
     DeadlockError,
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 LISTED = 50  # rows that a message lists one by one
 
 _RULES = {
-    edit.BAD_UNIT: ("unit {unit} does not exist", RowRangeError),
-    edit.BAD_PRIORITY: ("priority {priority} is outside -2**22 .. 2**22", RowRangeError),
-    edit.BAD_WEIGHT: ("weight {weight} is outside 1 .. 2**30", RowRangeError),
-    edit.BAD_LEAD: ("lead {lead} ps is outside 0 .. 2**60", RowRangeError),
-    edit.BAD_WORK: ("work {work} is negative or above 32 GiB (2**63); split the row", WorkRangeError),
-    edit.BAD_CAP: ("cap {cap} is neither in 0 .. 2**41 nor NO_CAP", RowRangeError),
-    edit.BAD_POOL: ("a pool id is unknown", RowRangeError),
-    edit.BAD_COEF: ("a coefficient is outside 0 .. 2**41", RowRangeError),
-    edit.BAD_SUM: ("weight {weight} times a coefficient reaches 2**56; use a smaller weight", RowRangeError),
-    edit.BAD_CLAIM: ("claimed pool {claim} does not exist", RowRangeError),
-    edit.BAD_STREAM: ("stream {stream} is outside 0 .. 7", RowRangeError),
-    edit.BAD_STORE: ("a store id is unknown", RowRangeError),
-    edit.BAD_TWICE: ("both store references name one store; add the changes up", RowRangeError),
-    edit.BAD_MODE: ("a store mode is outside 0 .. 3", RowRangeError),
-    edit.BAD_HEIR: ("heir {heir} is no row of the block", RowRangeError),
-    edit.BAD_EDGE: ("succ_ptr falls, or a successor is no row of the block", BlockShapeError),
-    edit.BAD_JOIN: ("the join row (the last) must have unit -1, lead 0 and work 0", BlockShapeError),
-    edit.BAD_SINK: ("every row but the last (the join row) needs a successor, and the last none", BlockShapeError),
-    edit.BAD_CYCLE: ("the edges close a cycle", BlockShapeError),
+    admission.BAD_UNIT: ("unit {unit} does not exist", RowRangeError),
+    admission.BAD_PRIORITY: ("priority {priority} is outside -2**22 .. 2**22", RowRangeError),
+    admission.BAD_WEIGHT: ("weight {weight} is outside 1 .. 2**30", RowRangeError),
+    admission.BAD_LEAD: ("lead {lead} ps is outside 0 .. 2**60", RowRangeError),
+    admission.BAD_WORK: ("work {work} is negative or above 32 GiB (2**63); split the row", WorkRangeError),
+    admission.BAD_CAP: ("cap {cap} is neither in 0 .. 2**41 nor NO_CAP", RowRangeError),
+    admission.BAD_POOL: ("a pool id is unknown", RowRangeError),
+    admission.BAD_COEF: ("a coefficient is outside 0 .. 2**41", RowRangeError),
+    admission.BAD_SUM: ("weight {weight} times a coefficient reaches 2**56; use a smaller weight", RowRangeError),
+    admission.BAD_CLAIM: ("claimed pool {claim} does not exist", RowRangeError),
+    admission.BAD_STREAM: ("stream {stream} is outside 0 .. 7", RowRangeError),
+    admission.BAD_STORE: ("a store id is unknown", RowRangeError),
+    admission.BAD_TWICE: ("both store references name one store; add the changes up", RowRangeError),
+    admission.BAD_MODE: ("a store mode is outside 0 .. 3", RowRangeError),
+    admission.BAD_HEIR: ("heir {heir} is no row of the block", RowRangeError),
+    admission.BAD_EDGE: ("succ_ptr falls, or a successor is no row of the block", BlockShapeError),
+    admission.BAD_JOIN: ("the join row (the last) must have unit -1, lead 0 and work 0", BlockShapeError),
+    admission.BAD_SINK: ("every row but the last (the join row) needs a successor, and the last none", BlockShapeError),
+    admission.BAD_CYCLE: ("the edges close a cycle", BlockShapeError),
 }
 _COLUMNS = {
     "unit": core.R_UNIT,
@@ -60,7 +60,7 @@ _COLUMNS = {
 
 
 def admission_error(s: State, line: int, code: int, label: str) -> SimError:
-    """Error for a block that :func:`edit.admit` refused."""
+    """Error for a block that :func:`admission.admit` refused."""
     index = int(s.m[core.ERR_ROW])
     row = s.rows[int(s.blk[line, core.B_ROW]) + index]
     text, kind = _RULES[code]

@@ -51,6 +51,15 @@ def name_ids(
     return ids
 
 
+def find_name(ids: Mapping[str, tuple[str, int]], name: str, kinds: tuple[str, ...]) -> tuple[str, int]:
+    """Kind and id of a name that must be of one of `kinds`; another raises with the known ones."""
+    found = ids.get(name)
+    if found is None or found[0] not in kinds:
+        known = ", ".join(known for known, (kind, _) in ids.items() if kind in kinds)
+        raise NameLookupError(f"no {' or '.join(kinds)} {name!r}; there is: {known or 'none'}")
+    return found
+
+
 def mix_table(pools: tuple[PoolDecl, ...]) -> np.ndarray:
     """Capacity by pool and mix mask; masks that are not listed have the pool's own."""
     table = np.zeros((len(pools), 256), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Rows on their pools: entering, leaving, claims, and the capacity by stream mix."""
+"""Rows on their pools: entering, leaving, claims, rate changes, and the capacity by stream mix."""
 
 from numba import njit
 
@@ -235,6 +235,26 @@ def begin_flow(m, k):
     m[k + X_REM] = m[r + R_WORK]
     m[k + X_LAST] = m[NOW]
     place_flow(m, k)
+
+
+@njit(cache=True)
+def rate_unit(m, i, rate):
+    """From now on the caps of rows on unit number `i` are scaled by ``rate / 2**20``."""
+    m[AT_UNIT + i * UNIT_FIELDS + U_RATE] = rate
+    k = m[AT_SLOT] + i * SLOT_FIELDS
+    if m[k + X_STATE] == IN_FLOW:
+        leave_pools(m, k)
+        place_flow(m, k)
+    elif m[k + X_STATE] == HELD:
+        place_flow(m, k)
+
+
+@njit(cache=True)
+def rate_pool(m, i, rate):
+    """From now on the capacity of pool number `i` is scaled by ``rate / 2**20``."""
+    p = m[AT_POOL] + i * POOL_FIELDS
+    m[p + P_RATE] = rate
+    refresh_capacity(m, p)
 
 
 @njit(cache=True)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from archsim.engine.sim import Sim
+    from archsim.engine.notify import Processes
 
 
 class Outcome(NamedTuple):
@@ -70,7 +70,7 @@ class AllOf(Waitable):
 class Signal(Waitable):
     """A named moment: :meth:`fire` wakes those who wait now; later waits are for the next firing."""
 
-    def __init__(self, sim: Sim, name: str) -> None:
+    def __init__(self, sim: Processes, name: str) -> None:
         self.name = name
         self._sim = sim
         self._leaves: dict[Leaf, None] = {}
@@ -100,7 +100,7 @@ class Signal(Waitable):
 class Timer(Waitable):
     """Happens at the time `due_ps`."""
 
-    def __init__(self, sim: Sim, due_ps: int) -> None:
+    def __init__(self, sim: Processes, due_ps: int) -> None:
         self.due_ps = due_ps
         self._sim = sim
 
@@ -208,7 +208,7 @@ class Process(Waitable):
     """A generator that yields :class:`Waitable` and is sent :class:`Outcome`; itself waitable."""
 
     def __init__(
-        self, sim: Sim, index: int, generator: Generator[Waitable, Outcome, Any], name: str, daemon: bool
+        self, sim: Processes, index: int, generator: Generator[Waitable, Outcome, Any], name: str, daemon: bool
     ) -> None:
         self.id, self.name, self.daemon = index, name, daemon
         self.generator = generator

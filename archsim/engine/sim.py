@@ -1,18 +1,16 @@
 """Simulations: units, pools and stores by name, processes as generators, blocks of rows.
 
-An instant has rounds of *complete, notify, dispatch* (see :mod:`archsim.engine.loop`). Processes run in the notify
-phase by ascending id; what a process does takes effect at once, and whom it wakes runs in the next round.
+An instant has rounds of *complete, notify, dispatch* (see :mod:`archsim.engine.loop`); processes run in the notify
+phase (:mod:`archsim.engine.notify`).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Generator, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
-from archsim.engine import core, edit, loop, record, rows
+from archsim.engine import admission, core, cutting, loop, record, rows
 from archsim.engine.block import Block
 from archsim.engine.errors import (
     BlockShapeError,
@@ -22,13 +20,15 @@ from archsim.engine.errors import (
     SimError,
     StoreRangeError,
     TimeRangeError,
-    ZeroTimeLoopError,
 )
+from archsim.engine.estimate import uncontended
 from archsim.engine.faults import admission_error, deadlock, kernel_error
 from archsim.engine.handle import Handle, RowRef
-from archsim.engine.machine import PoolDecl, StoreDecl, UnitDecl, mix_table, name_ids, store_levels
+from archsim.engine.machine import PoolDecl, StoreDecl, UnitDecl, find_name, mix_table, name_ids, store_levels
+from archsim.engine.notify import Processes
 from archsim.engine.play import Player
-from archsim.engine.process import AllOf, AnyOf, Leaf, Outcome, Process, Signal, Timer, Waitable, subscribe
+from archsim.engine.pools import rate_pool, rate_unit
+from archsim.engine.process import Outcome, Process, Signal
 from archsim.engine.record import Columns, Script, Sink, Store
 from archsim.engine.results import Results
 from archsim.engine.window import Window
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class Sim:
+class Sim(Processes):
     """One simulation.
 
     Parameters
@@ -86,7 +86,8 @@ class Sim:
         self.units, self.pools, self.stores = tuple(units), tuple(pools), tuple(stores)
         self._ids = name_ids(self.units, self.pools, self.stores)
         self.log = log
-        self.window = Window(len(self.units), mix_table(self.pools), store_levels(self.stores), log == "full", step_ps)
+        mix, levels = mix_table(self.pools), store_levels(self.stores)
+        super().__init__(Window(len(self.units), mix, levels, log == "full", step_ps))
         self._top_capacity = [max([p.capacity, *p.mix.values()]) for p in self.pools]
         self.results = Results(self.window, log, sink, store)
         later = store.append if store is not None else None
@@ -95,70 +96,13 @@ class Sim:
         self.kinds: list[str] = []
         self._label_ids: dict[str, int] = {}
         self._kind_ids: dict[str, int] = {}
-        self.processes: list[Process] = []
-        self._awake: dict[Process, None] = {}
-        self._timers: list[tuple[int, int, Leaf]] = []
-        self._timer_count = 0
-        self._watchers: dict[int, list[Leaf]] = {}
         self._next_block = 0
         self._next_row = 0
-
-    # -- time and processes ---------------------------------------------------------------------------------
-
-    @property
-    def now(self) -> int:
-        """Present time, ps."""
-        return int(self.window.s.m[core.NOW])
 
     @property
     def events(self) -> int:
         """Leads and rows ended so far."""
         return int(self.window.s.m[core.EVENTS])
-
-    def process(self, generator: Generator[Waitable, Outcome, Any], name: str = "", *, daemon: bool = False) -> Process:
-        """Add a process; it runs first in the next notify phase. A daemon may still wait when the run ends."""
-        process = Process(self, len(self.processes), generator, name or f"process {len(self.processes)}", daemon)
-        self.processes.append(process)
-        self.wake(process)
-        return process
-
-    def signal(self, name: str = "") -> Signal:
-        """Make a signal."""
-        return Signal(self, name)
-
-    def timer(self, ps: int) -> Timer:
-        """Make a timer that is due `ps` from now."""
-        if not 0 <= ps < core.MAX_PS - self.now:
-            raise TimeRangeError(f"timer of {ps} ps at {self.now} ps: it must lie between now and 2**62 ps")
-        return Timer(self, self.now + int(ps))
-
-    def any_of(self, *parts: Waitable) -> AnyOf:
-        """The first of `parts`."""
-        return AnyOf(parts)
-
-    def all_of(self, *parts: Waitable) -> AllOf:
-        """The last of `parts`."""
-        return AllOf(parts)
-
-    def wake(self, process: Process) -> None:
-        """Let `process` run in the next notify phase."""
-        self._awake[process] = None
-
-    def add_timer(self, due_ps: int, leaf: Leaf) -> None:
-        """Fire `leaf` at `due_ps`."""
-        self._timer_count += 1
-        heapq.heappush(self._timers, (due_ps, self._timer_count, leaf))
-
-    def watch(self, handle: Handle, index: int, leaf: Leaf) -> None:
-        """Fire `leaf` when row `index` of an open block ends."""
-        s, line = self.window.s, self.window.slot[handle.id]
-        s.rows[int(s.blk[line, core.B_ROW]) + index, core.R_WATCH] |= 1
-        self._watchers.setdefault(handle.row_ids[index], []).append(leaf)
-
-    def unwatch(self, row: int, leaf: Leaf) -> None:
-        """Forget `leaf`."""
-        if leaf in self._watchers.get(row, ()):
-            self._watchers[row].remove(leaf)
 
     # -- blocks ---------------------------------------------------------------------------------------------
 
@@ -189,11 +133,11 @@ class Sim:
         index, first = self._next_block, self._next_row
         label_id = self._intern(label, self.labels, self._label_ids)
         line = window.place(block, (index, int(request), self.now, label_id), waits)
-        code = edit.admit(window.s.m, line, first, priority)
-        if code not in (0, edit.GROW_HEAP):
+        code = admission.admit(window.s.m, line, first, priority)
+        if code not in (0, admission.GROW_HEAP):
             raise admission_error(window.s, line, code, label)
         window.commit(line, waits)
-        if code == edit.GROW_HEAP:
+        if code == admission.GROW_HEAP:
             window.grow_heap()
             if not waits:
                 rows.release_roots(window.s.m, line)
@@ -228,9 +172,9 @@ class Sim:
         if self.log == "full":
             window.reserve_levels(8 * int(window.s.m[core.ROWS]))
         s = window.s
-        code = edit.cut(s.m, int(s.blk[line, core.B_ROW]) + index, count)
+        code = cutting.cut(s.m, int(s.blk[line, core.B_ROW]) + index, count)
         self._after_edit(code)
-        self._collect()
+        self.collect()
 
     def _after_edit(self, code: int = 0) -> None:
         """Note that something happened from outside, and raise what went wrong."""
@@ -261,31 +205,13 @@ class Sim:
 
     def estimate(self, block: Block) -> int:
         """Uncontended time of a block, ps: each row alone at ``min(cap, pools)``, units serialised, edges kept."""
-        s = self.window.s
-        unit = np.array(block.unit)
-        fraction = np.append(s.unit[:-1, core.U_RATE], 1 << core.RATE_BITS)[unit]
-        free = block.cap == core.NO_CAP
-        rate = np.where(
-            free, np.where(fraction > 0, core.MAX_FLOW, 0), np.where(free, 0, block.cap) * fraction >> core.RATE_BITS
-        )
-        for j in range(4):
-            uses = np.flatnonzero((block.pool[:, j] >= 0) & (block.coef[:, j] > 0))
-            p = block.pool[uses, j]
-            mask = (1 << block.stream[uses]) & ~1
-            capacity = s.mix[p, mask] * s.pool[p, core.P_RATE] >> core.RATE_BITS
-            rate[uses] = np.minimum(rate[uses], (capacity << core.COEF_BITS) // block.coef[uses, j])
-        stuck = np.flatnonzero((rate == 0) & (block.work > 0))
-        if len(stuck):
-            raise RateRangeError(f"row {stuck[0]} of the block has rate 0 even alone, so its time has no estimate")
-        flow = np.where(block.work > 0, (block.work - 1) // np.maximum(rate, 1) + 1, 0)
-        ptr, succ = np.array(block.succ_ptr), np.array(block.succ)
-        return int(edit.critical_path(unit, np.array(block.lead + flow), ptr, succ, len(self.units)))
+        return uncontended(self.window.s, block)
 
     # -- rates, stores, marks -------------------------------------------------------------------------------
 
     def set_rate(self, name: str, fraction: float) -> None:
         """From now on scale the caps of rows on a unit, or a pool's capacity, by `fraction` (0 .. 4, in 2**-20)."""
-        kind, index = self._find(name, ("unit", "pool"))
+        kind, index = find_name(self._ids, name, ("unit", "pool"))
         self.apply_rate(kind == "pool", index, round(fraction * (1 << core.RATE_BITS)))
 
     def apply_rate(self, pool: bool, index: int, rate: int) -> None:
@@ -295,14 +221,14 @@ class Sim:
             raise RateRangeError(f"rate fraction {rate / (1 << core.RATE_BITS):g} of {name!r} is outside 0 .. 4")
         if pool and self._top_capacity[index] * rate >> core.RATE_BITS >= 1 << 35:
             raise RateRangeError(f"pool {name!r} at {rate / (1 << core.RATE_BITS):g}: its capacity would reach 2**35")
-        (edit.rate_pool if pool else edit.rate_unit)(self.window.s.m, index, rate)
+        (rate_pool if pool else rate_unit)(self.window.s.m, index, rate)
         self.results.rates.add(self.now, int(pool), index, rate)
         self._record(record.RATE, int(pool), index, rate)
         self._after_edit()
 
     def level(self, store: str) -> int:
         """Level of a store."""
-        return int(self.window.s.store[self._find(store, ("store",))[1], core.S_LEVEL])
+        return int(self.window.s.store[find_name(self._ids, store, ("store",))[1], core.S_LEVEL])
 
     def add(self, store: str, delta: int) -> None:
         """Change a store's level from outside the rows.
@@ -312,7 +238,7 @@ class Sim:
         StoreRangeError
             The level would leave ``[0, capacity]``; it is unchanged.
         """
-        index = self._find(store, ("store",))[1]
+        index = find_name(self._ids, store, ("store",))[1]
         self.apply_level(index, int(delta))
 
     def apply_level(self, index: int, delta: int) -> None:
@@ -368,8 +294,8 @@ class Sim:
         code = core.NOTIFY
         while True:
             if code == core.NOTIFY:
-                self._collect()
-                self._notify()
+                self.collect()
+                self.notify()
                 if player is not None:
                     player.act()
             elif code == core.GROW_RUN:
@@ -380,7 +306,7 @@ class Sim:
                 break
             else:
                 raise kernel_error(self, code)
-            stop, stop_round = self._next_timer() if player is None else player.next_stop()
+            stop, stop_round = self.next_timer() if player is None else player.next_stop()
             code = loop.advance(self.window.s.m, stop, stop_round, until)
         if code == core.IDLE:
             error = deadlock(self)
@@ -388,64 +314,6 @@ class Sim:
                 raise error
             if player is not None and player.next_stop()[0] != core.NEVER:
                 raise ScriptError("the run ended before the script did; it was recorded in another system")
-
-    def close(self) -> None:
-        """Forget the processes and what they wait for; results stay.
-
-        Processes refer back to the simulation, so without this its memory waits for a garbage collection.
-        """
-        for process in self.processes:
-            process.generator.close()
-        for held in (self.processes, self._awake, self._timers, self._watchers):
-            held.clear()
-
-    def _next_timer(self) -> tuple[int, int]:
-        while self._timers and self._timers[0][2].dead:
-            heapq.heappop(self._timers)
-        return (self._timers[0][0], 0) if self._timers else (core.NEVER, 0)
-
-    def _collect(self) -> None:
-        """Fire the waits for rows that have ended and timers that are due."""
-        s = self.window.s
-        woken = s.lists[core.L_WOKEN, : int(s.m[core.WOKEN])]
-        for row in s.rows[woken]:
-            kind = "done" if row[core.R_STATUS] == core.DONE else "cut"
-            for leaf in self._watchers.pop(int(row[core.R_GID]), ()):
-                leaf.fire(Outcome(kind))
-        s.m[core.WOKEN] = 0
-        while self._timers and self._timers[0][0] <= self.now:
-            heapq.heappop(self._timers)[2].fire(Outcome("timer"))
-
-    def _notify(self) -> None:
-        """Run the processes whose wait is over, by ascending id."""
-        turn, self._awake = sorted(self._awake, key=lambda process: process.id), {}
-        for process in turn:
-            self._resume(process)
-        if self._awake:
-            self.window.s.m[core.CALL] = self.window.s.m[core.HAPPENED] = 1
-
-    def _resume(self, process: Process) -> None:
-        outcome = None
-        if process.node is not None:
-            outcome = process.node.result
-            process.node.drop()
-            process.node = process.waits_for = None
-        for _ in range(core.MAX_ROUNDS):
-            try:
-                what = process.generator.send(outcome)
-            except StopIteration as stop:
-                process.finish(stop.value)
-                return
-            if not isinstance(what, Waitable):
-                raise SimError(f"{process} yielded {what!r}, which is not a Waitable (block, row, signal, timer, ...)")
-            node = subscribe(what, process, 0)
-            if not isinstance(node, Outcome):
-                process.node, process.waits_for = node, what
-                return
-            outcome = node
-        raise ZeroTimeLoopError(
-            f"{process} yielded {core.MAX_ROUNDS} times at {self.now} ps and never had to wait; give it a timer"
-        )
 
     # -- results --------------------------------------------------------------------------------------------
 
@@ -496,18 +364,11 @@ class Sim:
 
     def mix_time(self) -> np.ndarray:
         """Time spent in each stream mix, ps: int64[pools, 256]."""
-        s = self.window.s
-        spent = s.spent.copy()
-        spent[np.arange(len(spent)), s.pool[:, core.P_MASK]] += self.now - s.pool[:, core.P_SINCE]
-        return spent
+        return self.window.mix_time()
 
     def busy_ps(self) -> np.ndarray:
         """Time each unit was held by a row, ps: int64[units]."""
-        s = self.window.s
-        busy = s.unit[:-1, core.U_BUSY].copy()
-        held = s.unit[:-1, core.U_ROW]
-        busy[held >= 0] += self.now - s.rows[held[held >= 0], core.R_START]
-        return busy
+        return self.window.busy_ps()
 
     def digest(self) -> str:
         """Sha256 (hex) over the values of the row, block and note columns, whatever the log level and the sink."""
@@ -523,13 +384,6 @@ class Sim:
             self._recorder.flush()
 
     # -- names ----------------------------------------------------------------------------------------------
-
-    def _find(self, name: str, kinds: tuple[str, ...]) -> tuple[str, int]:
-        found = self._ids.get(name)
-        if found is None or found[0] not in kinds:
-            known = ", ".join(known for known, (kind, _) in self._ids.items() if kind in kinds)
-            raise NameLookupError(f"no {' or '.join(kinds)} {name!r}; there is: {known or 'none'}")
-        return found
 
     def _intern(self, text: str, names: list[str], ids: dict[str, int]) -> int:
         index = ids.get(text)

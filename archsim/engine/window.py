@@ -218,6 +218,23 @@ class Window:
             n, e = n + 1, int(self.s.dep[e, 0])
         return n
 
+    # -- times ----------------------------------------------------------------------------------------------
+
+    def mix_time(self) -> np.ndarray:
+        """Time spent in each stream mix, ps: int64[pools, 256]."""
+        s = self.s
+        spent = s.spent.copy()
+        spent[np.arange(len(spent)), s.pool[:, core.P_MASK]] += int(s.m[core.NOW]) - s.pool[:, core.P_SINCE]
+        return spent
+
+    def busy_ps(self) -> np.ndarray:
+        """Time each unit was held by a row, ps: int64[units]."""
+        s = self.s
+        busy = s.unit[:-1, core.U_BUSY].copy()
+        held = s.unit[:-1, core.U_ROW]
+        busy[held >= 0] += int(s.m[core.NOW]) - s.rows[held[held >= 0], core.R_START]
+        return busy
+
     # -- admission ------------------------------------------------------------------------------------------
 
     def place(self, block: Block, fields: tuple[int, int, int, int], after: list[int]) -> int:
