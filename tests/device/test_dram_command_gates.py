@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from archsim.devices.dram import command, layout, oracle, queues
+from archsim.devices.dram import effects, layout, oracle, queues
 from archsim.devices.dram.controller import load_controller, load_memory
 from archsim.devices.dram.reading import names
 from archsim.devices.dram.standard import STANDARDS
@@ -71,7 +71,7 @@ def test_gate_is_tight(name, row):
         wide = first in RANK_WIDE
         oracle.note_issue(issued, 0, -1 if wide else 0, -1 if wide else 0, first, clock)
         at = m[layout.BANKS]
-        command.apply_timing(m, first, m[at + layout.BANK_RANK], -1 if wide else at, clock)
+        effects.apply_timing(m, first, m[at + layout.BANK_RANK], -1 if wide else at, clock)
 
     def allowed(clock):
         where = bank // per_rank, bank // org.banks, bank
