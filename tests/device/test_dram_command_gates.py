@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from archsim.devices.dram import effects, layout, oracle, queues
+from archsim.devices.dram import effects, layout, oracle, oracle_channel, queues
 from archsim.devices.dram.controller import load_controller, load_memory
 from archsim.devices.dram.reading import names
 from archsim.devices.dram.standard import STANDARDS
@@ -65,7 +65,7 @@ def test_gate_is_tight(name, row):
     if first in RANK_WIDE or then in RANK_WIDE:
         assert level in (Level.RANK, Level.OTHER_RANK)
 
-    issued = np.full((3, org.ranks * per_rank, 12, 16), oracle.LONG_AGO, np.int64)
+    issued = np.full((3, org.ranks * per_rank, 12, 16), oracle_channel.LONG_AGO, np.int64)
     m = layout.new_state(org, mem.rules, mem.effects)
     for clock in history:
         wide = first in RANK_WIDE

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from archsim.devices.dram.oracle_channel import FOLLOW, TURN, WRITE_MODE, append, new_channels, one, remove
 from archsim.devices.dram.table import Cmd, Level, Refresh
 
 ACT, ACT2, PRE, PREAB = int(Cmd.ACT), int(Cmd.ACT2), int(Cmd.PRE), int(Cmd.PREAB)
@@ -33,7 +34,6 @@ ALL_BANK, PER_BANK = int(Refresh.ALL_BANK), int(Refresh.PER_BANK)
 
 READS, WRITES, ACTIVE, PRIORITY = 0, 1, 2, 3
 HIT, MISS, CONFLICT, ANSWERED = 0, 1, 2, 3
-LONG_AGO = -(1 << 40)
 
 
 class Requests(NamedTuple):
@@ -55,20 +55,6 @@ class Outcome(NamedTuple):
     kind: np.ndarray
 
 
-class Channel(NamedTuple):
-    """State of one channel, int64."""
-
-    issued: np.ndarray  # [level, node, command, k]: cycle of the k-th last issue
-    open_row: np.ndarray  # by bank, -1 closed
-    accesses: np.ndarray  # column commands since the activate, by bank
-    closing: np.ndarray  # 1 if a closed-row precharge is queued, by bank
-    expiry: np.ndarray  # data clock, by rank
-    queue: np.ndarray  # [reads, writes, active buffer, priority queue] in order of age
-    size: np.ndarray  # entries in each
-    pending: np.ndarray  # bank, cycle and request of an activate without its second half
-    flag: np.ndarray  # [WRITE_MODE, FOLLOW, TURN]
-
-
 class Choice(NamedTuple):
     """What the command slot is used for; -1 where it does not apply."""
 
@@ -77,9 +63,6 @@ class Choice(NamedTuple):
     request: int
     queue: int
     position: int
-
-
-WRITE_MODE, FOLLOW, TURN = 0, 1, 2
 
 
 class Gates(NamedTuple):
@@ -122,21 +105,6 @@ def note_issue(issued, rank, group, bank, command, clock):
         for k in range(issued.shape[3] - 1, 0, -1):
             issued[level, node, command, k] = issued[level, node, command, k - 1]
         issued[level, node, command, 0] = clock
-
-
-@njit(cache=True)
-def remove(ch, kind, position):
-    """Take one entry out of a queue, keeping the order."""
-    for k in range(position, ch.size[kind] - 1):
-        ch.queue[kind, k] = ch.queue[kind, k + 1]
-    ch.size[kind] -= 1
-
-
-@njit(cache=True)
-def append(ch, kind, entry):
-    """Add an entry at the end of a queue."""
-    ch.queue[kind, ch.size[kind]] = entry
-    ch.size[kind] += 1
 
 
 @njit(cache=True)
@@ -340,42 +308,6 @@ def issue(ch, org, rules, req, out, choice, clock):
         if command in (RDA, WRA):
             ch.open_row[bank] = -1
         remove(ch, choice.queue, choice.position)
-
-
-@njit(cache=True)
-def new_channels(org, rules, commands):
-    """Idle channels, all banks closed: a Channel with one more dimension in front."""
-    count, nodes = org.channels, org.ranks * org.groups * org.banks
-    room = 1 + max(rules.read_depth, rules.write_depth, rules.active_depth) + nodes + 128
-    flag = np.zeros((count, 3), np.int64)
-    flag[:, FOLLOW] = -1
-    return Channel(
-        np.full((count, 3, nodes, commands, 16), LONG_AGO, np.int64),
-        np.full((count, nodes), -1, np.int64),
-        np.zeros((count, nodes), np.int64),
-        np.zeros((count, nodes), np.int64),
-        np.full((count, org.ranks), LONG_AGO, np.int64),
-        np.zeros((count, 4, room), np.int64),
-        np.zeros((count, 4), np.int64),
-        np.full((count, 3), -1, np.int64),
-        flag,
-    )
-
-
-@njit(cache=True)
-def one(channels, c):
-    """Views of one channel's state."""
-    return Channel(
-        channels.issued[c],
-        channels.open_row[c],
-        channels.accesses[c],
-        channels.closing[c],
-        channels.expiry[c],
-        channels.queue[c],
-        channels.size[c],
-        channels.pending[c],
-        channels.flag[c],
-    )
 
 
 @njit(cache=True)
