@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.commands.options import Json, path, whole
+from archsim.commands.options import Json, integer, path
 
 
 def explain(
@@ -29,9 +29,7 @@ def explain(
         bool,
         typer.Option("--assumptions", help="Also name the assumed and fitted numbers that the answers hang on most."),
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option("-j", "--workers", parser=whole, metavar="INTEGER", help="Processes of --assumptions.")
-    ] = None,
+    workers: Annotated[int | None, integer("Processes of --assumptions.", "-j", "--workers")] = None,
     as_json: Json = False,
 ) -> None:
     """Say what owns the time of a run, what more of each device could give, and what the answer hangs on."""

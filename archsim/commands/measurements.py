@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.commands.options import Json, check_outputs, path, text, whole
+from archsim.commands.options import Json, check_outputs, integer, path, text
 
 FILE = typer.Argument(
     parser=path, metavar="FILE", help="llama-bench JSON, fio JSON, a ggml-hexagon profile, or a table (CSV)."
@@ -86,7 +86,7 @@ def calibrate(
         float | None,
         typer.Option("--hold-out", metavar="SHARE", help="Share of the rows that the fit is not given; 0.25."),
     ] = None,
-    seed: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the rows held out.")] = 0,
+    seed: Annotated[int, integer("Seed of the rows held out.")] = 0,
     style: Annotated[str | None, FORMAT] = None,
     target: Annotated[str | None, TARGET] = None,
     sets: Annotated[list[str] | None, SETS] = None,

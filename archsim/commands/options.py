@@ -49,6 +49,11 @@ def text(given: str) -> str:
     return given
 
 
+def integer(help_: str, *names: str) -> typer.models.OptionInfo:
+    """Option that takes a whole number; its name is the parameter's where `names` gives none."""
+    return typer.Option(*names, parser=whole, metavar="INTEGER", help=help_)
+
+
 def check_outputs(outputs: dict[str, Path | None], inputs: dict[str, str | Path | None]) -> None:
     """Refuse outputs that would replace an input or each other, or that cannot be written, before anything runs."""
     from archsim.config.regular import check_output, keep_apart

@@ -8,11 +8,7 @@ from typing import Annotated
 import typer
 
 from archsim.cli import print_json
-from archsim.commands.options import Json, path, text, whole
-
-
-def _number(help_: str) -> typer.models.OptionInfo:
-    return typer.Option(parser=whole, metavar="INTEGER", help=help_)
+from archsim.commands.options import Json, integer, path, text, whole
 
 
 def _file(help_: str) -> typer.models.OptionInfo:
@@ -32,19 +28,19 @@ def record(
     ] = "exits,trees,lookups",
     draft: Annotated[str, typer.Option(parser=text, metavar="DRAFT", help="exit:<layer>, or a model.")] = "exit:15",
     prompts: Annotated[Path | None, _file('JSON lines {"id", "kind", "text"}; the shipped ones.')] = None,
-    count: Annotated[int, _number("Prompts at most; 24.")] = 24,
-    tokens: Annotated[int, _number("Output tokens of a prompt at most; 256.")] = 256,
-    nodes: Annotated[int, _number("Nodes of a tree; 48.")] = 48,
-    beam: Annotated[int, _number("Nodes of a depth that are expanded; 8.")] = 8,
-    top: Annotated[int, _number("Children of an expanded node; 6.")] = 6,
-    depth: Annotated[int, _number("Depth of a tree; 8.")] = 8,
+    count: Annotated[int, integer("Prompts at most; 24.")] = 24,
+    tokens: Annotated[int, integer("Output tokens of a prompt at most; 256.")] = 256,
+    nodes: Annotated[int, integer("Nodes of a tree; 48.")] = 48,
+    beam: Annotated[int, integer("Nodes of a depth that are expanded; 8.")] = 8,
+    top: Annotated[int, integer("Children of an expanded node; 6.")] = 6,
+    depth: Annotated[int, integer("Depth of a tree; 8.")] = 8,
     adapters: Annotated[Path | None, _file("Exit adapters; the shipped ones.")] = None,
     train: Annotated[Path | None, _file("Train new adapters on the model's answers to these prompts.")] = None,
     exits: Annotated[str, typer.Option(parser=text, help="Layers to train.")] = "10,15,20,25",
-    vocabulary: Annotated[int, _number("Tokens that trained drafts can propose; 16384.")] = 16384,
-    steps: Annotated[int, _number("Training steps of an exit; 300.")] = 300,
+    vocabulary: Annotated[int, integer("Tokens that trained drafts can propose; 16384.")] = 16384,
+    steps: Annotated[int, integer("Training steps of an exit; 300.")] = 300,
     precision: Annotated[str, typer.Option(parser=text, help="bf16 or fp32.")] = "bf16",
-    seed: Annotated[int, _number("Seed of the training.")] = 0,
+    seed: Annotated[int, integer("Seed of the training.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace recordings that the folder holds.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -11,16 +11,57 @@ import typer
 
 from archsim.cli import print_json, say
 from archsim.commands import completion
-from archsim.commands.options import Json, Sets, path, whole
+from archsim.commands.options import Json, Sets, integer, path
 from archsim.commands.uncertainty import DrawsSeed, Samples, Workers, bands_of, check_options
 
 Out = Annotated[Path | None, typer.Option("-o", "--output", parser=path, metavar="DIR", help="Folder for the run.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", parser=path, help="A run folder.")]
+RunFile = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN.yaml]", autocompletion=completion.config_names("run"), help="A run file, or the name of one."
+    ),
+]
+System = Annotated[
+    str | None,
+    typer.Option(help="Machine (archsim list systems).", autocompletion=completion.config_names("system")),
+]
+Schedule = Annotated[
+    str | None,
+    typer.Option(
+        help="Decoding schedule (archsim list schedules).", autocompletion=completion.plugin_names("schedule")
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(help="Target model (archsim list models).", autocompletion=completion.config_names("model")),
+]
+Draft = Annotated[
+    str | None,
+    typer.Option(
+        help="Draft model; a speculative schedule takes eagle3-<target>.",
+        autocompletion=completion.config_names("model"),
+    ),
+]
+Stream = Annotated[
+    str | None, typer.Option(help="Decision stream (archsim list streams).", autocompletion=completion.streams)
+]
+Thermal = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PART",
+        autocompletion=completion.config_names("part"),
+        help="Thermal model of the phone, such as phone_passive.",
+    ),
+]
+TraceMode = Annotated[
+    str, typer.Option(help="off | tasks | full", autocompletion=completion.words("off", "tasks", "full"))
+]
 
 
 def demo(
     output: Out = None,
-    tokens: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Output tokens.")] = 64,
+    tokens: Annotated[int, integer("Output tokens.")] = 64,
     as_json: Json = False,
 ) -> None:
     """Decode Llama-3.1-8B from flash on a OnePlus 12, plainly and speculatively, and compare."""
@@ -41,58 +82,19 @@ def demo(
 
 
 def run(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN.yaml]", autocompletion=completion.config_names("run"), help="A run file, or the name of one."
-        ),
-    ] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(help="Machine (archsim list systems).", autocompletion=completion.config_names("system")),
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option(
-            help="Decoding schedule (archsim list schedules).", autocompletion=completion.plugin_names("schedule")
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(help="Target model (archsim list models).", autocompletion=completion.config_names("model")),
-    ] = None,
-    draft: Annotated[
-        str | None,
-        typer.Option(
-            help="Draft model; a speculative schedule takes eagle3-<target>.",
-            autocompletion=completion.config_names("model"),
-        ),
-    ] = None,
-    stream: Annotated[
-        str | None, typer.Option(help="Decision stream (archsim list streams).", autocompletion=completion.streams)
-    ] = None,
-    prompts: Annotated[
-        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Prompts to decode, one after the other.")
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Output tokens per prompt.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the synthetic draws.")
-    ] = None,
-    thermal: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PART",
-            autocompletion=completion.config_names("part"),
-            help="Thermal model of the phone, such as phone_passive.",
-        ),
-    ] = None,
+    file: RunFile = None,
+    system: System = None,
+    schedule: Schedule = None,
+    target: Target = None,
+    draft: Draft = None,
+    stream: Stream = None,
+    prompts: Annotated[int | None, integer("Prompts to decode, one after the other.")] = None,
+    tokens: Annotated[int | None, integer("Output tokens per prompt.")] = None,
+    seed: Annotated[int | None, integer("Seed of the synthetic draws.")] = None,
+    thermal: Thermal = None,
     sets: Sets = None,
     output: Out = None,
-    trace: Annotated[
-        str, typer.Option(help="off | tasks | full", autocompletion=completion.words("off", "tasks", "full"))
-    ] = "tasks",
+    trace: TraceMode = "tasks",
     uncertainty: Samples = None,
     draws_seed: DrawsSeed = None,
     workers: Workers = None,

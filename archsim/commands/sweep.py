@@ -10,7 +10,7 @@ import typer
 
 from archsim.cli import print_json, say
 from archsim.commands import completion
-from archsim.commands.options import Json, path, text, whole
+from archsim.commands.options import Json, integer, path, text
 from archsim.commands.uncertainty import DrawsSeed, Samples, check_options
 
 #: Rows of a table that are printed.
@@ -21,7 +21,7 @@ FILE = typer.Argument(
     metavar="SWEEP.yaml",
     help="A sweep file, or the name of one (archsim list sweeps).",
 )
-WORKERS = typer.Option("-j", "--workers", parser=whole, metavar="INTEGER", help="Worker processes.")
+WORKERS = integer("Worker processes.", "-j", "--workers")
 OUT = typer.Option("-o", "--output", parser=path, metavar="DIR", help="Folder; a sweep in it goes on where it stopped.")
 DASK = typer.Option(
     "--dask", parser=text, metavar="ADDRESS", help="Run on a dask cluster; 'local' starts one on this machine."
@@ -67,10 +67,8 @@ def sweep(
 
 def search(
     file: Annotated[str, FILE],
-    trials: Annotated[
-        int, typer.Option(parser=whole, metavar="INTEGER", help="Trials in all, with those of earlier calls.")
-    ],
-    seed: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Seed of the sampler.")] = 0,
+    trials: Annotated[int, integer("Trials in all, with those of earlier calls.")],
+    seed: Annotated[int, integer("Seed of the sampler.")] = 0,
     output: Annotated[Path | None, OUT] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from archsim.cli import print_json
-from archsim.commands.options import Json, check_outputs, path, text, whole
+from archsim.commands.options import Json, check_outputs, integer, path, text
 
 
 def dram(
@@ -19,7 +19,7 @@ def dram(
     controller: Annotated[
         str, typer.Option(parser=text, metavar="TEXT", help="archsim list controllers, or a file.")
     ] = "mobile",
-    channels: Annotated[int, typer.Option(parser=whole, metavar="INTEGER", help="Channels.")] = 1,
+    channels: Annotated[int, integer("Channels.")] = 1,
     injection: Annotated[
         str, typer.Option(parser=text, metavar="TEXT", help="greedy | chain | chain:1 | paced:N | recorded")
     ] = "greedy",
@@ -68,9 +68,7 @@ def pim(
     dtype: Annotated[
         str | None, typer.Option(parser=text, metavar="TEXT", help="Data type of the product, such as W8A8.")
     ] = None,
-    tokens: Annotated[
-        int, typer.Option(parser=whole, metavar="INTEGER", help="Vectors that meet the same weights.")
-    ] = 1,
+    tokens: Annotated[int, integer("Vectors that meet the same weights.")] = 1,
     fence: Annotated[bool, typer.Option("--fence", help="A memory fence after each vector load.")] = False,
     baseline: Annotated[bool, typer.Option("--baseline", help="Also the same weights streamed without PIM.")] = False,
     commands: Annotated[
@@ -117,14 +115,10 @@ def flash(
     ] = None,
     qd: Annotated[
         int,
-        typer.Option(
-            parser=whole, metavar="INTEGER", help="Requests outstanding; a trace without one keeps its own times."
-        ),
+        integer("Requests outstanding; a trace without one keeps its own times."),
     ] = 0,
-    requests: Annotated[
-        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Requests of a pattern; 10000.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Seed of a pattern; 123.")] = None,
+    requests: Annotated[int | None, integer("Requests of a pattern; 10000.")] = None,
+    seed: Annotated[int | None, integer("Seed of a pattern; 123.")] = None,
     span: Annotated[
         str | None,
         typer.Option(parser=text, metavar="TEXT", help="Range that a pattern addresses; half of the device."),
@@ -171,19 +165,13 @@ def npu(
     op: Annotated[
         str, typer.Option(parser=text, metavar="TEXT", help="matmul | attention | norm | rope | softmax | swiglu")
     ] = "matmul",
-    m: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Rows (tokens).")] = None,
-    k: Annotated[
-        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Inner size, or width of a row.")
-    ] = None,
-    n: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Outer size.")] = None,
-    kv: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Cached rows (attention).")] = None,
-    heads: Annotated[int | None, typer.Option(parser=whole, metavar="INTEGER", help="Query heads (attention).")] = None,
-    kv_heads: Annotated[
-        int | None, typer.Option(parser=whole, metavar="INTEGER", help="KV heads (attention); as many as query heads.")
-    ] = None,
-    head_dim: Annotated[
-        int | None, typer.Option(parser=whole, metavar="INTEGER", help="Width of a head (attention).")
-    ] = None,
+    m: Annotated[int | None, integer("Rows (tokens).")] = None,
+    k: Annotated[int | None, integer("Inner size, or width of a row.")] = None,
+    n: Annotated[int | None, integer("Outer size.")] = None,
+    kv: Annotated[int | None, integer("Cached rows (attention).")] = None,
+    heads: Annotated[int | None, integer("Query heads (attention).")] = None,
+    kv_heads: Annotated[int | None, integer("KV heads (attention); as many as query heads.")] = None,
+    head_dim: Annotated[int | None, integer("Width of a head (attention).")] = None,
     dtype: Annotated[
         str | None,
         typer.Option(parser=text, metavar="TEXT", help="Weights (fp16, q4_0, ...), or the array's words (int8)."),
@@ -209,7 +197,7 @@ def npu(
     ] = None,
     link: Annotated[
         int | None,
-        typer.Option(parser=whole, metavar="INTEGER", help="Words a cycle between DRAM and each SRAM; no limit."),
+        integer("Words a cycle between DRAM and each SRAM; no limit."),
     ] = None,
     clock: Annotated[str | None, typer.Option(parser=text, metavar="TEXT", help="Clock of the array, 1 GHz.")] = None,
     perfetto: Annotated[

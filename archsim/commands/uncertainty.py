@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from archsim.commands.options import whole
+from archsim.commands.options import integer, whole
 
 Samples = Annotated[
     int | None,
@@ -20,11 +20,9 @@ Samples = Annotated[
 ]
 DrawsSeed = Annotated[
     int | None,
-    typer.Option("--uncertainty-seed", parser=whole, metavar="INTEGER", help="Seed of these draws; 0."),
+    integer("Seed of these draws; 0.", "--uncertainty-seed"),
 ]
-Workers = Annotated[
-    int | None, typer.Option("-j", "--workers", parser=whole, metavar="INTEGER", help="Worker processes of the draws.")
-]
+Workers = Annotated[int | None, integer("Worker processes of the draws.", "-j", "--workers")]
 
 
 def check_options(samples: int | None, **others: int | None) -> None:
