@@ -164,17 +164,9 @@ def calibrate(
             f"{len(chosen)} parameters cannot be fitted to {len(rows)} rows (simulated and not held out); "
             "name fewer with --fit"
         )
-    own = [tolerance if row.tolerance is None else row.tolerance for row in rows]
-    logs = np.log1p(own)
+    logs = np.log1p([tolerance if row.tolerance is None else row.tolerance for row in rows])
     problem = Problem(machine, predictor, chosen, rows, math.log1p(tolerance) / logs)
-    if progress is not None:
-        progress.start("calibrate")
-        problem.report = lambda count: progress.update(count, max(2 * count, 100), f"calibrate, {count} sets of values")
-    try:
-        found = _parameters(problem, logs)
-    finally:
-        if progress is not None:
-            progress.stop()
+    found = _watched(problem, logs, progress)
     values = {one.path: one.value for one in found if one.status != "not identifiable"}
     table = _rows(usable, held, machine, values, predictor)
     written = ""
@@ -221,6 +213,18 @@ def _held_out(rows: Sequence[Measurement], share: float | None, seed: int) -> li
         raise InputError(f"--hold-out {share:g}: it must be a share between 0 and 1")
     drawn = np.random.default_rng(seed).permutation(len(rows))[: round(share * len(rows))]
     return [i in set(drawn.tolist()) for i in range(len(rows))]
+
+
+def _watched(problem: Problem, tolerances: np.ndarray, progress: Any) -> list[FittedParameter]:
+    """:func:`_parameters`, with `progress` told of every set of values."""
+    if progress is None:
+        return _parameters(problem, tolerances)
+    progress.start("calibrate")
+    problem.report = lambda count: progress.update(count, max(2 * count, 100), f"calibrate, {count} sets of values")
+    try:
+        return _parameters(problem, tolerances)
+    finally:
+        progress.stop()
 
 
 def _parameters(problem: Problem, tolerances: np.ndarray) -> list[FittedParameter]:

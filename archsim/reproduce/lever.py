@@ -7,7 +7,7 @@ read to table 2, the storage rate of the Magic V5 to its row of Fig 10. All else
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -319,29 +319,13 @@ def shape_rows() -> Iterator[Row]:
 def stage_rows() -> Iterator[Row]:
     """Fig 13 and 14: drafting and projection, part by part; and what each part of Lever adds where compute shows."""
     resident = lever(L8).having("job.dram_fraction=1.0")
-    drafts = {
-        mode: measure(lever(L8).having(f"schedule.drafting={mode}", "schedule.pruning=false"))["draft_s"]
-        for mode in ("batched", "cpu", "npu")
-    }
-    for mode, seconds in drafts.items():
-        yield Row(
-            f"lever.fig13.{mode}", f"{PAPER}, Fig 13", "ms", None, 1e3 * seconds, kind="reported",
-            why="drafting per cycle; the published axis ends at 30 ms",
-        )  # fmt: skip
-    listed = ", ".join(f"{mode} {1e3 * seconds:.1f} ms" for mode, seconds in drafts.items())
-    yield _ordering("drafting", "Fig 13", drafts["batched"] < drafts["cpu"] < drafts["npu"], listed)
-    projected = {
-        mode: measure(lever(L8).having(f"schedule.projection={mode}", "schedule.pruning=false"))["projection_s"]
-        for mode in ("npu_eager", "npu_on_demand", "cpu_on_demand")
-    }
-    for mode, seconds in projected.items():
-        yield Row(
-            f"lever.fig14.{mode}", f"{PAPER}, Fig 14", "ms", None, 1e3 * seconds, kind="reported",
-            why="exposed projection per cycle; the published axis ends at 400 ms",
-        )  # fmt: skip
-    listed = ", ".join(f"{mode} {1e3 * seconds:.1f} ms" for mode, seconds in projected.items())
+    drafts = _by_mode("drafting", "draft_s", ("batched", "cpu", "npu"))
+    yield from _mode_rows(13, drafts, "drafting per cycle; the published axis ends at 30 ms")
+    yield _ordering("drafting", "Fig 13", drafts["batched"] < drafts["cpu"] < drafts["npu"], _in_ms(drafts))
+    projected = _by_mode("projection", "projection_s", ("npu_eager", "npu_on_demand", "cpu_on_demand"))
+    yield from _mode_rows(14, projected, "exposed projection per cycle; the published axis ends at 400 ms")
     falling = list(projected.values())
-    yield _ordering("projection", "Fig 14", falling == sorted(falling, reverse=True), listed)
+    yield _ordering("projection", "Fig 14", falling == sorted(falling, reverse=True), _in_ms(projected))
     whole = measure(resident)["tps"]
     for name, setting in (
         ("pruning", "schedule.pruning=false"),
@@ -354,6 +338,23 @@ def stage_rows() -> Iterator[Row]:
             f"part.{name}", "Fig 11 to 14", without < whole,
             f"resident Llama-3.1-8B: {whole:.3f} with, {without:.3f} tokens/s without",
         )  # fmt: skip
+
+
+def _by_mode(knob: str, result: str, modes: Sequence[str]) -> dict[str, float]:
+    """A result of Lever without pruning by the value of a knob, s."""
+    cases = {mode: lever(L8).having(f"schedule.{knob}={mode}", "schedule.pruning=false") for mode in modes}
+    return {mode: measure(case)[result] for mode, case in cases.items()}
+
+
+def _mode_rows(figure: int, seconds: Mapping[str, float], why: str) -> Iterator[Row]:
+    for mode, value in seconds.items():
+        yield Row(
+            f"lever.fig{figure}.{mode}", f"{PAPER}, Fig {figure}", "ms", None, 1e3 * value, kind="reported", why=why
+        )
+
+
+def _in_ms(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{mode} {1e3 * value:.1f} ms" for mode, value in seconds.items())
 
 
 def gain_rows() -> Iterator[Row]:
