@@ -91,7 +91,7 @@ def check_model(model: type[BaseModel], section: Section, *, sourced: bool, defa
     data = instance.model_dump(mode="json")
     sources: dict[str, Source] = {}
     rows: list[Row] = []
-    for leaf in leaves(model, instance):
+    for leaf in leaves(instance):
         try:
             source = _source(model, section, leaf, sourced, default_source)
         except InputError as error:
@@ -143,7 +143,7 @@ def check_schedule(schedule: type, name: str, section: Section) -> Checked:
     return Checked(data, sources, tuple(rows))
 
 
-def leaves(model: type[BaseModel], instance: BaseModel, key: Key = ()) -> Iterator[Leaf]:
+def leaves(instance: BaseModel, key: Key = ()) -> Iterator[Leaf]:
     """Single values of a validated model, in the order of its fields; lists of plain values are one."""
     for name, item in type(instance).model_fields.items():
         wanted = _quantity((item.annotation, *item.metadata))
@@ -152,7 +152,7 @@ def leaves(model: type[BaseModel], instance: BaseModel, key: Key = ()) -> Iterat
 
 def _leaves(value: Any, wanted: Quantity | None, key: Key) -> Iterator[Leaf]:
     if isinstance(value, BaseModel):
-        yield from leaves(type(value), value, key)
+        yield from leaves(value, key)
     elif isinstance(value, Mapping):
         for name, item in value.items():
             yield from _leaves(item, wanted, (*key, str(name)))

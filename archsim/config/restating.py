@@ -31,7 +31,7 @@ def stated(model: type[BaseModel], data: Mapping[str, Any]) -> dict[str, Any]:
         When the data are none of the model's.
     """
     found = copy.deepcopy(dict(data))
-    for leaf in leaves(model, from_numbers(model, data)):
+    for leaf in leaves(from_numbers(model, data)):
         if leaf.quantity is None:
             continue
         holder: Any = found

@@ -1,11 +1,11 @@
 """Scaling of logic between process nodes and supplies.
 
 From 45 to 7 nm: Stillmaker and Baas, "Scaling equations for the accurate prediction of CMOS device performance from
-180 nm to 7 nm", Integration 58 (2017), pp. 74-81 (energy and delay as polynomials in the supply, from simulated
-fan-out-of-4 inverters of predictive models; area from the roadmap). Below 7 nm: ratios that the foundry (TSMC)
-states for one step at equal speed: 5 against 7 nm 30 % less power and 1.84 times the density, 4 against 5 nm 6 %
-denser and about 10 % less power, 3 (N3E) against 5 nm 32 % less power and 1.6 times the density. The supply does not
-change below 7 nm: those ratios hold at each node's own nominal voltage, so voltage there follows the square law.
+180 nm to 7 nm", Integration 58 (2017), pp. 74-81 (energy as a polynomial in the supply, from simulated fan-out-of-4
+inverters of predictive models; area from the roadmap). Below 7 nm: ratios that the foundry (TSMC) states for one step
+at equal speed: 5 against 7 nm 30 % less power and 1.84 times the density, 4 against 5 nm 6 % denser and about 10 % less
+power, 3 (N3E) against 5 nm 32 % less power and 1.6 times the density. The supply does not change below 7 nm: those
+ratios hold at each node's own nominal voltage, so voltage there follows the square law.
 
 Error: no ratio is better than a factor of 1.5 either way over several nodes; real products show 1.5 instead of 1.84
 times the density from 7 to 5 nm (transistors over die area of phone chips). :func:`energy_ratio` and
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from archsim.units import InputError, quote
 
-#: Energy polynomial (V^2, V, 1) and delay polynomial (V^3, V^2, V, 1) by node; high-performance devices.
-#: Stillmaker and Baas 2017, tables of coefficients.
+#: Energy polynomial (V^2, V, 1) by node; high-performance devices. Stillmaker and Baas 2017, tables.
 ENERGY_V: dict[int, tuple[float, float, float]] = {
     45: (1.018, -0.3107, 0.1539),
     32: (0.8367, -0.4341, 0.1701),
@@ -29,15 +28,6 @@ ENERGY_V: dict[int, tuple[float, float, float]] = {
     14: (0.2363, -0.09675, 0.02239),
     10: (0.2068, -0.09311, 0.02375),
     7: (0.1776, -0.09097, 0.02447),
-}
-DELAY_V: dict[int, tuple[float, float, float, float]] = {
-    45: (-501.6, 1567.0, -1619.0, 566.1),
-    32: (-1047.0, 2982.0, -2797.0, 873.5),
-    20: (0.0, 34.63, -66.37, 41.15),
-    16: (0.0, 24.8, -47.52, 28.87),
-    14: (-40.66, 109.2, -100.6, 35.92),
-    10: (-34.95, 93.65, -85.99, 30.4),
-    7: (-28.58, 76.6, -70.26, 24.69),
 }
 #: Area of equal logic against 45 nm; the same paper's table of areas.
 AREA_45: dict[int, float] = {45: 1.0, 32: 0.46, 20: 0.21, 16: 0.19, 14: 0.17, 10: 0.1, 7: 0.059}
@@ -96,12 +86,6 @@ def area_ratio(from_nm: int, to_nm: int) -> Ratio:
     return _within(_area(to_nm) / _area(from_nm), from_nm != to_nm)
 
 
-def delay_ratio(from_nm: int, to_nm: int, from_v: float | None = None, to_v: float | None = None) -> Ratio:
-    """Delay of one gate at `to_nm` over that at `from_nm`, 45 to 7 nm only."""
-    value = _delay(to_nm, to_v) / _delay(from_nm, from_v)
-    return _within(value, from_nm != to_nm)
-
-
 def voltage_energy(volt: float, nominal_v: float) -> float:
     """Dynamic energy at a supply over that at the nominal one: the square law."""
     return (volt / nominal_v) ** 2
@@ -112,11 +96,11 @@ def _within(value: float, scaled: bool) -> Ratio:
     return Ratio(value, value / error, value * error)
 
 
-def check_node(node_nm: float, nodes: tuple[int, ...] = NODES) -> int:
+def check_node(node_nm: float) -> int:
     """Return a node of the tables; another one raises InputError."""
-    if isinstance(node_nm, bool) or node_nm not in nodes:
+    if isinstance(node_nm, bool) or node_nm not in NODES:
         node = f"{node_nm:g}" if isinstance(node_nm, (int, float)) else quote(node_nm)
-        raise InputError(f"node {node} nm is not in the scaling tables; known: {', '.join(map(str, nodes))} nm")
+        raise InputError(f"node {node} nm is not in the scaling tables; known: {', '.join(map(str, NODES))} nm")
     return int(node_nm)
 
 
@@ -137,13 +121,6 @@ def _energy(node_nm: float, volt: float | None) -> float:
         return _energy(7, None) * FOUNDRY[node][0] * voltage_energy(supply, NOMINAL_V[node])
     square, linear, constant = ENERGY_V[node]
     return square * supply**2 + linear * supply + constant
-
-
-def _delay(node_nm: float, volt: float | None) -> float:
-    node = check_node(node_nm, tuple(DELAY_V))
-    supply = _supply(node, volt)
-    cube, square, linear, constant = DELAY_V[node]
-    return cube * supply**3 + square * supply**2 + linear * supply + constant
 
 
 def _area(node_nm: float) -> float:

@@ -249,9 +249,7 @@ def blocks(path: str | Path, style: str | None, capacity_bytes: int, align_bytes
         )
         if code != FINE:
             line = text[start : text.index(b"\n", start)]
-            raise _problem(
-                f"{path}:{lines + before + 1}", code, line, style or "rw-hex", capacity_bytes, align_bytes, last
-            )
+            raise _problem(f"{path}:{lines + before + 1}", code, line, style or "rw-hex", capacity_bytes, align_bytes)
         lines += before
         if count:
             last = int(columns.cycle[count - 1])
@@ -281,7 +279,7 @@ def _text(line: bytes) -> str:
     return quote(line.strip().decode("utf-8", "replace"))
 
 
-def _problem(where: str, code: int, line: bytes, style: str, capacity: int, align: int, last: int) -> InputError:
+def _problem(where: str, code: int, line: bytes, style: str, capacity: int, align: int) -> InputError:
     shown = _text(line)
     if code == TOO_HIGH:
         return InputError(

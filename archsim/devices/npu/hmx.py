@@ -24,7 +24,6 @@ import numpy as np
 from numba import njit
 
 TILE = 32
-TILE_MACS = TILE * TILE * TILE
 MILLI = 1000
 
 #: First entries of a walk's state: end of the last DMA, time at which HVX is free. Two rings follow.

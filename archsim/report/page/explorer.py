@@ -21,7 +21,6 @@ _MAIN = (
     *("mean_power_w", "area_mm2", "accepted_per_step", "paper", "simulated", "null_model", "ratio", "kind", "unit"),
 )
 _AXES = ("system.", "schedule.", "model.", "job.")
-_RESULTS = ("phases.", "units.", "bytes.", "kernel_table.")
 _DOT = re.compile(r"\.(?!\d)|(?<!\d)\.")
 _NUMBERED = re.compile(r"([a-z_]+?)(\d+(?:\.\d+)?)")
 

@@ -302,7 +302,7 @@ def _block(source: Layout, target: Layout, height: int, width: int, method: str,
     from_vector, to_vector = src // (2 * VECTOR_BYTES), dst // (2 * VECTOR_BYTES)
     loads, stores = np.unique(from_vector).size, np.unique(to_vector).size
     if method == "scatter":
-        return np.array([loads, stores, 0, _scattered(source, target, src, dst, word_bytes)])
+        return np.array([loads, stores, 0, _scattered(target, src, dst, word_bytes)])
     order = np.argsort(dst, kind="stable")
     pairs = np.unique(to_vector * (from_vector.max() + 1) + from_vector)
     sources = np.unique(pairs // (from_vector.max() + 1), return_counts=True)[1]
@@ -312,7 +312,7 @@ def _block(source: Layout, target: Layout, height: int, width: int, method: str,
     return np.array([loads, stores, steps / 2, 0])
 
 
-def _scattered(source: Layout, target: Layout, src: np.ndarray, dst: np.ndarray, word_bytes: int) -> int:
+def _scattered(target: Layout, src: np.ndarray, dst: np.ndarray, word_bytes: int) -> int:
     """Stores when elements leave in the order of the source: whole vectors at once, other runs word by word."""
     order = np.argsort(src, kind="stable")
     src, dst = src[order] // (2 * VECTOR_BYTES), dst[order] // 2
