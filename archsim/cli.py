@@ -42,6 +42,7 @@ def main(args: list[str] | None = None) -> NoReturn:
     own = args is None
     if own:
         gc.set_threshold(_GARBAGE)
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would look through all installed packages
     try:
         _watch()
         _prepare_streams()

@@ -34,7 +34,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class _Open(BaseModel):
     """Keys that reports and replays read, by type; others may stand beside them."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True, defer_build=True)  # only what reads a manifest needs it
 
 
 class _Named(_Open):
