@@ -115,7 +115,7 @@ def _described(found: list[Elasticity]) -> str:
     words = ", ".join(f"{one.paths[0].removeprefix('system.')} {one.slope:+.3f}" for one in strongest)
     still = sum(one.slope == 0 for one in found)
     text = f"{len(found)} rates and times, {still} without effect; strongest: {words}"
-    for note in ("one-sided", "cannot be moved"):
+    for note in ("one-sided", "kink", "cannot be moved"):
         these = [one.paths[0].removeprefix("system.") for one in found if one.note == note]
         text += f"; {note}: {', '.join(these)}" if these else ""
     changed = [one.paths[0].removeprefix("system.") for one in found if not one.decisions]

@@ -235,7 +235,8 @@ class Elasticity:
     decisions : bool
         Whether the moved runs decided as the original did.
     note : str
-        ``one-sided`` or ``cannot be moved``; empty otherwise.
+        ``one-sided`` or ``cannot be moved``; ``kink`` where the slopes of both sides differ by more than a tenth, as at
+        two limits of equal height: their mean then says little, and a sum of such slopes is not -1; empty otherwise.
     """
 
     paths: tuple[str, ...]
@@ -300,8 +301,18 @@ def _elasticity(resolved: Resolved, base: Trace, members: tuple[Dimension, ...],
     points.sort()
     (x0, y0), (x1, y1) = points[0], points[-1]
     slope = math.log(y1 / y0) / (x1 - x0) if x1 > x0 else 0.0
-    note = ("cannot be moved", "one-sided", "")[len(points) - 1]
+    note = ("cannot be moved", "one-sided", "kink" if _bent(points) else "")[len(points) - 1]
     return Elasticity(tuple(one.path for one in members), power, slope, decisions, note)
+
+
+def _bent(points: Sequence[tuple[float, float]]) -> bool:
+    """Whether three points (logarithm of the factor, length in ps) have slopes on both sides that differ by a tenth.
+
+    Differences below 1e-6 of the length are rounding of times to whole ps and of work to whole cycles.
+    """
+    (x0, y0), (x1, y1), (x2, y2) = (points * 2)[:3]
+    expected = y0 + (y2 - y0) * (x1 - x0) / (x2 - x0) if x2 > x0 else y1
+    return abs(y1 - expected) > max(0.025 * abs(y2 - y0), 1e-6 * y1)
 
 
 def _length_ps(trace: Trace) -> int:

@@ -139,6 +139,14 @@ def test_elasticities_sum_to_minus_one(name):
     assert elasticity_sum(found) == pytest.approx(-1.0, abs=0.01)
 
 
+def test_two_limits_of_equal_height_are_a_kink():
+    """The vector unit's load rate and its limit are equal on this phone: slower counts, faster does not."""
+    pair = [f"system.npu.vector_load{limit}_bytes_per_s" for limit in ("", "_limit")]
+    found = elasticities(loaded(SUBJECTS["chain_sd"], 4), STEP, [*pair, "system.npu.l2fetch_bytes_per_s"])
+    notes = {one.paths[0]: one.note for one in found}
+    assert notes == {**dict.fromkeys(pair, "kink"), "system.npu.l2fetch_bytes_per_s": ""}
+
+
 def test_elasticity_of_a_known_share():
     """A flash-resident run's length answers to the stream rate by its share of the time."""
     plain = loaded(SUBJECTS["flash_ar"], 4)

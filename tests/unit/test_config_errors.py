@@ -453,7 +453,8 @@ ODD = [
     ),
     (b"a: &a [*a]\n", ":1: the alias '*a' has no anchor before it"),
     (b"a: [" + b"1," * 100_001 + b"]\n", ":1: expands to more than 100000 values"),
-    (b"{" * 5000, ":1: is nested deeper than 20 levels"),
+    (b"{{a: 1}: 2}\n", ":1: a key must be plain text"),
+    (b"a: " + b"[" * 5000, ":1: is nested deeper than 20 levels"),
     (b"? - complex\n: 1\n", ":1: a key must be plain text"),
     (b"%YAML 1.2\n---\n!map {a: 1}\n", ":3: the tag '!map' is not allowed; write a plain value"),
 ]
