@@ -14,6 +14,7 @@ from archsim.config.regular import read_regular
 from archsim.report import style
 from archsim.report.figures import ALL_KINDS
 from archsim.report.scales import Scale, label, scale
+from archsim.report.selection import AXES
 from archsim.report.tables import read_table
 from archsim.units import InputError, quote, suggest
 
@@ -26,8 +27,6 @@ Rows = Sequence[Mapping[str, Any]]
 MOST_LINES = 64
 #: Names along the axes of a heat map; of more, evenly chosen ones are named.
 MOST_NAMES = 32
-#: What the columns begin with that a sweep varies.
-_AXES = ("system.", "schedule.", "model.", "job.", "background.")
 
 
 def _column(rows: Rows, name: str | None, option: str) -> list[Any]:
@@ -108,9 +107,7 @@ def lines_figure(rows: Rows, x: str | None, y: str | None, by: str | None = None
 def _averaged(rows: Rows, shown: Sequence[str | None], *, banded: bool) -> str:
     """Says over which columns values were averaged, and what the band is."""
     over = [
-        name
-        for name in rows[0]
-        if name not in shown and name.startswith(_AXES) and len({row[name] for row in rows}) > 1
+        name for name in rows[0] if name not in shown and name.startswith(AXES) and len({row[name] for row in rows}) > 1
     ]
     what = f" over {', '.join(label(name) for name in over)}" if over else " of the rows that share a place"
     return f"mean{what}; band: " + ("10th to 90th percentile" if banded else "smallest to largest")

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from archsim.cli import run_cli
-from archsim.report.table_figures import heat_figure, label, lines_figure, pareto_figure, reproduction_figure
+from archsim.report.selection import select
+from archsim.report.table_figures import (
+    KINDS,
+    heat_figure,
+    label,
+    lines_figure,
+    pareto_figure,
+    reproduction_figure,
+)
 from archsim.report.tables import write_table
 from archsim.units import InputError
 
@@ -93,3 +102,67 @@ def test_plot_reads_tables_documents_and_folders(tmp_path, capsys, monkeypatch):
     (tmp_path / "bad.json").write_text("{}")
     assert run_cli(["plot", "bad.json", "--kind", "lines", "-o", "g.svg"]) == 2
     assert run_cli(["plot", "none.csv", "--kind", "lines", "-o", "g.svg"]) == 2
+
+
+SWEPT = [
+    {"point": i, "system.flash.stream_bytes_per_s": rate, "job.dram_fraction": share, "schedule.drafter": word,
+     "status": "ok", "speed": rate * (1 + share)}
+    for i, (rate, share, word) in enumerate(
+        (rate, share, word) for rate in (2e9, 4.7e9) for share in (0.1 + 0.2, 0.6) for word in ("fixed", "adaptive")
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("texts", "points"),
+    [
+        ([], range(8)),
+        (["job.dram_fraction=0.3"], [0, 1, 4, 5]),
+        (["system.flash.stream_bytes_per_s=4700000000.0,job.dram_fraction=0.60"], [6, 7]),
+        (["system.flash.stream_bytes_per_s=4.7e9", "schedule.drafter=fixed"], [4, 6]),
+        (["job.dram_fraction=0.3,job.dram_fraction=0.6", "schedule.drafter = adaptive"], [1, 3, 5, 7]),
+    ],
+)
+def test_rows_are_selected_by_the_values_of_axes(texts, points):
+    assert [row["point"] for row in select(SWEPT, texts)] == list(points)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("job.dram_fracton=0.3", r"job.dram_fracton=0.3: the table has no such axis; .*job.dram_fraction"),
+        ("speed=2", r"speed=2: the table has no such axis; .*system.flash.stream_bytes_per_s"),
+        ("job.dram_fraction=0.31", r"no such value; known: 0.30000000000000004, 0.6$"),
+        ("schedule.drafter=1", r"no such value; known: fixed, adaptive$"),
+        ("job.dram_fraction", r"write AXIS=VALUE"),
+    ],
+)
+def test_an_axis_or_a_value_that_is_not_there_is_one_line(text, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_table(SWEPT, tmp_path / "table.csv")
+    made = ["plot", "table.csv", "--kind", "lines", "--x", "point", "--y", "speed", "-o", "f.svg"]
+    assert run_cli([*made, "--where", text]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(words, line)
+    assert not (tmp_path / "f.svg").exists()
+
+
+def test_values_that_never_meet_and_tables_without_axes_are_one_line():
+    with pytest.raises(InputError, match="no row of the table has these together"):
+        select(SWEPT[:1] + SWEPT[-1:], ["job.dram_fraction=0.3", "schedule.drafter=adaptive"])
+    with pytest.raises(InputError, match="is of no sweep"):
+        select(ROWS, ["a=1"])
+
+
+def test_plot_draws_the_rows_selected(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_table(SWEPT, tmp_path / "table.csv")
+    drawn = []
+    monkeypatch.setitem(KINDS, "lines", (lambda rows, x, y: drawn.extend(rows) or lines_figure(rows, x, y), ("x", "y")))
+    made = ["plot", "table.csv", "--kind", "lines", "--x", "point", "--y", "speed", "-o", "f.svg"]
+    assert run_cli([*made, "--where", "job.dram_fraction=0.6,schedule.drafter=fixed"]) == 0
+    assert [row["point"] for row in drawn] == [2, 6]
+    capsys.readouterr()
+    write_table([{"paper": 1.0, "simulated": 1.0, "kind": "a"}], tmp_path / "other.csv")
+    assert run_cli(["plot", "other.csv", "--kind", "reproduction", "--where", "job.seed=1", "-o", "g.svg"]) == 2
+    assert "--where means nothing to reproduction" in capsys.readouterr().err
