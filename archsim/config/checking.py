@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from archsim.config.layers import Section, nearest
+from archsim.config.layers import Section, copied, nearest
 from archsim.config.reading import Key, Where
 from archsim.units import InputError, Quantity, parse, quote, show, suggest
 
@@ -59,6 +59,10 @@ class Checked(NamedTuple):
     data: dict[str, Any]
     sources: dict[str, Source]
     rows: tuple[Row, ...]
+
+    def copy(self) -> Checked:
+        """Copy whose data and sources may be changed."""
+        return Checked(copied(self.data), dict(self.sources), self.rows)
 
 
 def check_model(model: type[BaseModel], section: Section, *, sourced: bool, default_source: str = "") -> Checked:

@@ -69,14 +69,14 @@ class Section:
 
     def copy(self, path: str | None = None) -> Section:
         """Independent copy, under another dotted path when one is given."""
-        values = {key: _copy(value) for key, value in self.values.items()}
+        values = {key: copied(value) for key, value in self.values.items()}
         return Section(self.path if path is None else path, self.here, values, dict(self.where), dict(self.stated))
 
     def cover(self, other: Section) -> None:
         """Lay another section over this one: its top-level keys replace this one's."""
         for key in other.values:
             self.drop((key,))
-            self.values[key] = _copy(other.values[key])
+            self.values[key] = copied(other.values[key])
         self.where.update(other.where)
         self.stated.update(other.stated)
 
@@ -198,7 +198,7 @@ def subsection(section: Section, key: str, path: str) -> Section:
     return Section(
         path,
         section.place((key,)),
-        _copy(inner),
+        copied(inner),
         {old[1:]: where for old, where in section.where.items() if old[:1] == (key,) and len(old) > 1},
         {old[1:]: stated for old, stated in section.stated.items() if old[:1] == (key,) and len(old) > 1},
     )
@@ -208,7 +208,7 @@ def plain_section(path: str, values: Mapping[str, Any], where: Where, source: st
     """Section of values that come from no file."""
     section = Section(path, where)
     for key, value in values.items():
-        section.put((key,), _copy(value), where, source)
+        section.put((key,), copied(value), where, source)
     return section
 
 
@@ -267,7 +267,7 @@ def _take(
         section.where[inner] = document.where(*here)
         if isinstance(value, dict) and "value" in value:
             section.stated[inner] = _stated(document, here, value, section.dotted(inner), source)
-            target[name] = _copy(value["value"])
+            target[name] = copied(value["value"])
         elif isinstance(value, dict) and value:
             for word in ("source", "range"):
                 if word in value and not isinstance(value[word], dict):
@@ -276,7 +276,7 @@ def _take(
             _take(document, here, value, section, target[name], source)
         else:
             section.stated[inner] = Stated(source.strip(), None, section.where[inner])
-            target[name] = _copy(value)
+            target[name] = copied(value)
 
 
 def _stated(document: Document, here: Key, wrapped: Mapping[str, Any], path: str, source: str) -> Stated:
@@ -290,8 +290,8 @@ def _stated(document: Document, here: Key, wrapped: Mapping[str, Any], path: str
     return Stated(own.strip(), wrapped.get("range"), document.where(*here))
 
 
-def _copy(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """Copy of plain data."""
     if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value

@@ -22,6 +22,7 @@ from archsim.config.finding import find, is_path, names
 from archsim.config.layers import Section, plain_section
 from archsim.config.reading import Where
 from archsim.config.setting import Override, Setting, apply, parse_sets
+from archsim.sharing import shared
 from archsim.units import InputError, from_numbers, quote, suggest
 
 _MODELS = "archsim.workload.model"
@@ -186,16 +187,35 @@ def checked_system(system: SystemFile, settings: list[Setting]) -> Checked:
                 f"system {quote(system.name)} has no device {quote(name)}; {suggest(name, parts)}"
             )
         if len(setting.path) == 2:
-            part = named_part(setting.text(), setting.where, "", system.file.parent)
-            parts[name] = dataclasses.replace(part, section=part.section.copy(f"system.{name}"))
+            parts[name] = _swapped(name, setting, system.file.parent)
     data: dict[str, Any] = {}
     sources: dict[str, Source] = {}
     rows: list[Row] = []
     for name, part in parts.items():
-        section = part.section.copy()
-        apply(section, [s for s in settings if s.path[1] == name and len(s.path) > 2], 2)
-        checked = checked_part(part, section)
+        checked = _checked_device(part, [s for s in settings if s.path[1] == name and len(s.path) > 2])
         data[name] = {"part": part.name, "device": part.device, "spec": checked.data}
         sources.update(checked.sources)
         rows += [Row(f"system.{name}", part.name, "", "", None), *checked.rows]
     return Checked({"name": system.name, "devices": data}, sources, tuple(rows))
+
+
+def _swapped(name: str, setting: Setting, near: Path) -> Part:
+    """Part that takes the place of a device."""
+
+    def load() -> Part:
+        part = named_part(setting.text(), setting.where, "", near)
+        return dataclasses.replace(part, section=part.section.copy(f"system.{name}"))
+
+    return shared("swapped part", (name, repr(setting), near), load)
+
+
+def _checked_device(part: Part, settings: list[Setting]) -> Checked:
+    """Validated part of a system under overrides of its fields."""
+
+    def check() -> tuple[Part, Checked]:
+        section = part.section.copy()
+        apply(section, settings, 2)
+        return part, checked_part(part, section)
+
+    # The part is kept with what was made of it, so that no other one gets its id.
+    return shared("device", (id(part), repr(settings)), check, lambda kept: len(kept[1].rows))[1].copy()

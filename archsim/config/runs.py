@@ -29,6 +29,7 @@ from archsim.config.resolve import (
 )
 from archsim.config.setting import Override, Setting, apply, parse_sets
 from archsim.config.sweeps import SweepSpec
+from archsim.sharing import shared
 from archsim.units import InputError, quote, suggest
 
 _ROOTS = ("system", "schedule", "job", "model", "background")
@@ -130,8 +131,10 @@ def _machine(run: RunFile, near: Path | None, settings: list[Setting]) -> Checke
     name, where = run.system, run.here
     if settings and len(settings[0].path) == 1:
         name, where = settings[0].text(), settings[0].where
-    file = find_named("system", name, where, "system", near)
-    return checked_system(load_system(file), [setting for setting in settings if len(setting.path) > 1])
+    system = shared(
+        "system", (name, where, near), lambda: load_system(find_named("system", name, where, "system", near))
+    )
+    return checked_system(system, [setting for setting in settings if len(setting.path) > 1])
 
 
 def _checked_schedule(section: Section, settings: list[Setting]) -> tuple[type, Checked]:
@@ -191,17 +194,38 @@ def _checked_models(
             raise where.error(f"the job has no model in the role {quote(role)}; {suggest(role, filled)}", "model")
     models = {}
     for role in filled:
-        name, where = job.data[role], section.place((role,))
-        file = None if is_derived(name) else find_named("model", name, where, f"job.{role}", near)
-        name = job.data[role] = name if file is None else file.stem
-        model = model_section(name, file, where, near, f"model.{role}")
-        if role == "target" and job.data["kv_dtype"] is not None:
-            model.put(("kv_dtype",), job.data["kv_dtype"], section.place(("kv_dtype",)), "job.kv_dtype")
-        if role in stated:
-            model.cover(stated[role])
-        apply(model, [setting for setting in settings if setting.path[1] == role], 2)
-        models[role] = checked_model(model)
+        own = [setting for setting in settings if setting.path[1] == role]
+        kv = (job.data["kv_dtype"], section.place(("kv_dtype",))) if role == "target" else (None, section.here)
+        given = (role, job.data[role], section.place((role,)), near)
+        job.data[role], checked = shared(
+            "model",
+            (*given, *kv, repr(stated.get(role)), repr(own)),
+            lambda: _checked_model(*given, kv, stated.get(role), own),  # noqa: B023 (called at once)
+            lambda kept: len(kept[1].rows),
+        )
+        models[role] = checked.copy()
     return models
+
+
+def _checked_model(
+    role: str,
+    name: str,
+    where: Where,
+    near: Path | None,
+    kv: tuple[Any, Where],
+    stated: Section | None,
+    own: list[Setting],
+) -> tuple[str, Checked]:
+    """Name and validated model of one role; `kv` is the type of its cache that the job asks for (or None)."""
+    file = None if is_derived(name) else find_named("model", name, where, f"job.{role}", near)
+    name = name if file is None else file.stem
+    model = model_section(name, file, where, near, f"model.{role}")
+    if kv[0] is not None:
+        model.put(("kv_dtype",), *kv, "job.kv_dtype")
+    if stated is not None:
+        model.cover(stated)
+    apply(model, own, 2)
+    return name, checked_model(model)
 
 
 def _resolve_sweep(name_or_path: Any, sets: Sequence[str | Override]) -> Resolved:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,12 @@ def _simulate(
     return made, folder, _title(resolved, job), cpu_s
 
 
+@cache
+def _versions() -> dict[str, str]:
+    """Versions of the packages that results depend on."""
+    return {name: importlib.metadata.version(name) for name in ("numpy", "numba", "networkx", "pyarrow")}
+
+
 def _title(resolved: Resolved, job: Job) -> str:
     models = " + ".join(entry["name"] for entry in resolved.data["model"].values())
     return (
@@ -273,7 +280,7 @@ def _manifest(
             "synthetic_offpath": job.stream.synthetic_offpath,
             "ended_early": job.ended_early,
         },
-        versions={name: importlib.metadata.version(name) for name in ("numpy", "numba", "networkx", "pyarrow")},
+        versions=dict(_versions()),
     )
     manifest["peaks"] = {
         name: {"ops_per_s": device.peak_ops_per_s(), "bytes_per_s": device.bandwidth_bytes_per_s()}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from archsim.sharing import shared
 from archsim.streams.draws import normals
 from archsim.streams.generator import Drafted, Generator, Shape, offpath_score
 from archsim.streams.interface import UNBOUNDED, Candidates, DecisionStream, Position, StreamEndError, path_key
@@ -63,7 +64,8 @@ class SyntheticStream(DecisionStream):
         self._tokens = tokens
         self._blocks: OrderedDict[tuple[int, int], _Block] = OrderedDict()
         self._request_z: dict[int, tuple[float, float]] = {}
-        self._nodes: dict[tuple[int, int, int, int], Candidates] = {}
+        drawn_by = (type(self), name, seed, shape)
+        self._nodes: dict[tuple[int, int, int, int], Candidates] = shared("nodes", drawn_by, dict, lambda _: MAX_NODES)
 
     def prompt_tokens(self, request: int) -> int:
         """Prompt length as asked."""

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from archsim.sharing import begin, sharing
 from archsim.units import InputError
 
 MOST_WORKERS = 4096
 NO_DASK = "--dask needs the package 'distributed'; install it with 'pip install distributed'"
 #: Start of a worker process; less work than this is not worth one.
 START_S = 1.0
+#: Of ``prctl`` (2): the signal that a process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
 #: New objects between two rounds of garbage collection in a worker.
 _GARBAGE = 50_000
 
@@ -89,6 +95,8 @@ def executor(workers: int, dask: str | None) -> Iterator[tuple[Executor, int]]:
 def _begin() -> None:
     """Make a new worker ready; it ends once the process that started it is gone, which cannot tell it when killed."""
     gc.set_threshold(_GARBAGE)
+    begin()
+    _end_with_parent()
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
@@ -97,6 +105,14 @@ def _begin() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Have the system kill this process with its parent, where it can: even a thread that waits takes its time."""
+    if sys.platform == "linux":
+        prctl = getattr(ctypes.CDLL(None), "prctl", None)
+        if prctl is not None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _awake() -> None:
@@ -162,7 +178,8 @@ def drain(
     """Make every call whose key has no result in the store, and keep what it returns; returns how many were made.
 
     The first call is made in this process: it compiles what workers then load from the cache. So are the next ones,
-    until a worker is awake; and all of them, where a worker would take longer to wake than they do.
+    until a worker is awake; and all of them, where a worker would take longer to wake than they do. Calls of one
+    process share what they have in common (:mod:`archsim.sharing`), those of a dask cluster nothing.
 
     Parameters
     ----------
@@ -204,13 +221,16 @@ def drain(
         keep(i, function(*arguments))
 
     try:
-        began = time.monotonic()
-        here(todo[0])
-        rest = todo[1:]
-        if dask is None and (time.monotonic() - began) * len(rest) < START_S:
-            workers = 1
-        waiting = iter(rest)
-        with executor(min(workers, max(len(rest), 1)), dask) as (pool, at_once):
+        with sharing(), ExitStack() as stack:
+            waiting = iter(todo)
+            if dask is not None:  # a cluster that does not answer is an error before anything is kept
+                pool, at_once = stack.enter_context(executor(min(workers, len(todo)), dask))
+            began = time.monotonic()
+            here(next(waiting))
+            if dask is None:
+                rest = len(todo) - 1
+                few = (time.monotonic() - began) * rest < START_S
+                pool, at_once = stack.enter_context(executor(1 if few else min(workers, rest), None))
             if not isinstance(pool, Inline):
                 _until_awake([pool.submit(_awake) for _ in range(at_once)], waiting, here)
             _spread(waiting, calls, keep, pool, at_once)

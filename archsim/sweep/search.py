@@ -18,6 +18,7 @@ from typing import Any
 from archsim.config import InputError, SweepSpec, digest
 from archsim.config.sweeps import Span
 from archsim.results import code_digest
+from archsim.sharing import sharing
 from archsim.sweep.outcome import SweepResult
 from archsim.sweep.points import MOST_POINTS, axis_values, ends
 from archsim.sweep.runner import SWEEPS, Sweep, load_sweep
@@ -66,11 +67,7 @@ def search(
     InputError
         For a sweep without objectives, a result that the runs do not have, or a missing optuna.
     """
-    try:
-        import optuna
-    except ImportError:
-        raise InputError("a search needs the package 'optuna'; install it with 'pip install optuna'") from None
-
+    _optuna()
     if not 1 <= trials <= MOST_POINTS:
         raise InputError(f"--trials {trials}: 1 to {MOST_POINTS} can be asked for")
     if not 0 <= seed <= MOST_SEED:
@@ -84,63 +81,123 @@ def search(
     identity = {**made.data, "search_seed": seed}
     folder = Path(output) if output is not None else SWEEPS / f"search-{made.name}-{digest(identity)[:12]}"
     store = Store(folder, identity)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    sampler_class = optuna.samplers.TPESampler if len(spec.objectives) == 1 else optuna.samplers.NSGAIISampler
-    with warnings.catch_warnings():  # experimental in old versions of optuna, deprecated in new ones
-        warnings.simplefilter("ignore")
-        sampler = sampler_class(seed=seed, constraints_func=_violations if spec.constraints else None)
-    study = optuna.create_study(
-        directions=["minimize" if way == "min" else "maximize" for way in spec.objectives.values()], sampler=sampler
-    )
-    choices = {path: _choices(path, axis) for path, axis in spec.axes.items()}
-    base = f"{made.data['resolved_run']}:{code_digest()}"
-    sizes = [len(values) for values in choices.values() if values is not None]
-    space = math.prod(sizes) if len(sizes) == len(choices) else None
-    tried: dict[str, dict[str, Any]] = {}
-    rng, again, ran = random.Random(seed), 0, 0
+    hunt = _Hunt(made, seed, store)
     if progress is not None:
         progress.start(f"search {made.name}")
     try:
-        with store.held():
-            while space is None or len(tried) < space:
-                if again >= MOST_AGAIN and space is not None:
-                    study.enqueue_trial(_untried(choices, rng, lambda point: _key(base, spec, point) in tried))
-                trial = study.ask()
-                point = {path: _suggest(trial, path, axis, choices[path]) for path, axis in spec.axes.items()}
-                key = _key(base, spec, point)
-                if key not in store.done and len(tried) >= trials:
-                    break  # those that are in the folder are in the table, however few are asked for
-                again = again + 1 if key in tried else 0
-                if again > MOST_AGAIN:  # a sampler that has settled on one point of a continuous space
-                    break
-                if not tried:
-                    resolve(made.run, spec.set, point)
-                if key not in store.done:
-                    fresh = simulate(made.run, spec.set, point)
-                    check_metrics(spec, fresh)
-                    store.add(key, fresh)
-                    ran += 1
-                _tell(study, trial, spec, store.done[key])
-                tried.setdefault(key, point)
+        with store.held(), sharing():
+            while hunt.step(trials):
                 if progress is not None:
-                    progress.update(len(tried), max(trials, len(tried)))
-            listed, results = list(tried.values()), [store.done[key] for key in tried]
+                    progress.update(len(hunt.tried), max(trials, len(hunt.tried)))
+            listed, results = list(hunt.tried.values()), [store.done[key] for key in hunt.tried]
             rows, _ = write_tables(made, listed, results, folder)
     finally:
         if progress is not None:
             progress.stop()
     failed = sum(row["status"] == "failed" for row in rows)
-    reused, units = len(rows) - ran, axis_units(made, listed[0])
-    note = ""
-    if len(rows) < trials:
-        note = f"all {space} points of the axes are tried, fewer than the {trials} trials asked for"
-        if space is None:
-            note = f"the sampler keeps to points that are tried: {len(rows)} instead of {trials} trials"
-    return SweepResult(folder, rows, [], ran, reused, failed, units, spec, note)
+    reused, units = len(rows) - hunt.ran, axis_units(made, listed[0])
+    return SweepResult(folder, rows, [], hunt.ran, reused, failed, units, spec, hunt.note(trials))
 
 
-def _key(base: str, spec: SweepSpec, point: Mapping[str, Any]) -> str:
-    return digest({"base": base, "set": spec.set, "point": point})
+def _optuna() -> Any:
+    """The package of samplers.
+
+    Raises
+    ------
+    InputError
+        When it is not installed.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise InputError("a search needs the package 'optuna'; install it with 'pip install optuna'") from None
+    return optuna
+
+
+def _study(spec: SweepSpec, seed: int) -> Any:
+    """Study with a seeded sampler: one for a single objective, another for several."""
+    optuna = _optuna()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler_class = optuna.samplers.TPESampler if len(spec.objectives) == 1 else optuna.samplers.NSGAIISampler
+    with warnings.catch_warnings():  # experimental in old versions of optuna, deprecated in new ones
+        warnings.simplefilter("ignore")
+        sampler = sampler_class(seed=seed, constraints_func=_violations if spec.constraints else None)
+    return optuna.create_study(
+        directions=["minimize" if way == "min" else "maximize" for way in spec.objectives.values()], sampler=sampler
+    )
+
+
+class _Hunt:
+    """A search as it goes on.
+
+    Parameters
+    ----------
+    made : Sweep
+        What is searched.
+    seed : int
+        Seed of the sampler.
+    store : Store
+        Where results are kept.
+
+    Attributes
+    ----------
+    tried : dict
+        Points by key, in the order of their trials.
+    ran : int
+        How many of them were simulated.
+    """
+
+    def __init__(self, made: Sweep, seed: int, store: Store) -> None:
+        self.made, self.spec, self.store = made, made.spec, store
+        self.study = _study(made.spec, seed)
+        self.choices = {path: _choices(path, axis) for path, axis in made.spec.axes.items()}
+        sizes = [len(values) for values in self.choices.values() if values is not None]
+        self.space = math.prod(sizes) if len(sizes) == len(self.choices) else None
+        self.tried: dict[str, dict[str, Any]] = {}
+        self.ran = 0
+        self._again = 0
+        self._rng = random.Random(seed)
+        self._base = f"{made.data['resolved_run']}:{code_digest()}"
+
+    def step(self, trials: int) -> bool:
+        """Make one trial; whether there was one to make."""
+        if self.space is not None and len(self.tried) >= self.space:
+            return False
+        trial, point = self._draw()
+        key = self._key(point)
+        if key not in self.store.done and len(self.tried) >= trials:
+            return False  # those that are in the folder are in the table, however few are asked for
+        self._again = self._again + 1 if key in self.tried else 0
+        if self._again > MOST_AGAIN:  # a sampler that has settled on one point of a continuous space
+            return False
+        if not self.tried:
+            resolve(self.made.run, self.spec.set, point)
+        if key not in self.store.done:
+            fresh = simulate(self.made.run, self.spec.set, point)
+            check_metrics(self.spec, fresh)
+            self.store.add(key, fresh)
+            self.ran += 1
+        _tell(self.study, trial, self.spec, self.store.done[key])
+        self.tried.setdefault(key, point)
+        return True
+
+    def _draw(self) -> tuple[Any, dict[str, Any]]:
+        """The sampler's next trial and its point: an untried one after too many that were tried."""
+        if self._again >= MOST_AGAIN and self.space is not None:
+            self.study.enqueue_trial(_untried(self.choices, self._rng, lambda point: self._key(point) in self.tried))
+        trial = self.study.ask()
+        return trial, {path: _suggest(trial, path, axis, self.choices[path]) for path, axis in self.spec.axes.items()}
+
+    def _key(self, point: Mapping[str, Any]) -> str:
+        return digest({"base": self._base, "set": self.spec.set, "point": point})
+
+    def note(self, trials: int) -> str:
+        """Why there are fewer trials than were asked for; empty where there are not."""
+        if len(self.tried) >= trials:
+            return ""
+        if self.space is None:
+            return f"the sampler keeps to points that are tried: {len(self.tried)} instead of {trials} trials"
+        return f"all {self.space} points of the axes are tried, fewer than the {trials} trials asked for"
 
 
 def _untried(

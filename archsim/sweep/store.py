@@ -111,6 +111,7 @@ class Store:
         #: What of the folder could not be used; empty where nothing.
         self.lost = ""
         self._made = make_folders(folder)
+        self._claimed = False
         if not os.access(folder, os.W_OK | os.X_OK):
             raise InputError(f"{folder}: cannot be written; choose another folder with -o")
         self._spec = spec
@@ -122,6 +123,7 @@ class Store:
             taken = [entry.name for entry in self.folder.iterdir() if entry.name not in (LOCK, POINTS)]
             if taken:
                 raise InputError(f"{self.folder}: holds other files ({taken[0]}); choose a new folder with -o")
+            self._claimed = True
             with replaced(path) as partial:
                 partial.write_text(json.dumps(spec, indent=1) + "\n", encoding="utf-8")
             return
@@ -177,7 +179,7 @@ class Store:
     def held(self) -> Iterator[None]:
         """Keep other processes out of the folder, and read what is there.
 
-        An error before the first result takes back the folder, if it was made here.
+        An error before the first result takes back what was made here.
 
         Raises
         ------
@@ -191,7 +193,7 @@ class Store:
             self._read()
             yield
         except BaseException:
-            if self._made and not self.done:
+            if self._claimed and not self.done:
                 for name in (SPEC, POINTS):
                     with suppress(OSError):
                         (self.folder / name).unlink(missing_ok=True)

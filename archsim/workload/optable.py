@@ -10,10 +10,12 @@ import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel
 
 from archsim.authored import defined_at, located, shown
 from archsim.config import InputError
 from archsim.device import Device, OpKind, Ops, Rows
+from archsim.sharing import active, shared
 from archsim.system import System
 
 _SHARED = ("macs", "weight_bytes", "in_bytes", "out_bytes", "kv_bytes")
@@ -35,6 +37,20 @@ class Lowered(NamedTuple):
     stream: np.ndarray
 
 
+class _Made(NamedTuple):
+    """What a device makes of an operator, whatever the operator is called: rows, shares, counts and draws by row."""
+
+    rows: Rows
+    shares: list[tuple[int, ...]]
+    counts: list[tuple[int, str, int]]
+    draws: list[tuple[int, int, int]]
+
+    @property
+    def size(self) -> int:
+        """Size in kB, roughly: 18 columns of 8 bytes and as many bytes of tuples a row."""
+        return 3 + len(self.shares) // 2
+
+
 class OpTable:
     """Interned operators and their lowered rows."""
 
@@ -44,6 +60,7 @@ class OpTable:
         self._entries: list[tuple[Any, ...]] = []
         self._counts: list[tuple[int, str, int]] = []
         self._draws: list[tuple[int, int, int]] = []
+        self._kinds: dict[str, object | None] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -65,13 +82,26 @@ class OpTable:
         InputError
             When the device cannot run it.
         """
-        key = (device.name, role, phase, name, tuple([column.item() for column in ops]))
+        values = tuple([column.item() for column in ops])
+        key = (device.name, role, phase, name, values)
         found = self._lowered.get(key)
         if found is None:
-            found = self._lowered[key] = self._add(device, role, phase, name, ops)
+            made = self._made(device, role, name, ops, values)
+            found = self._lowered[key] = self._add(device, role, phase, name, ops, made)
         return found
 
-    def _add(self, device: Device, role: str, phase: str, name: str, ops: Ops) -> Lowered:
+    def _made(self, device: Device, role: str, name: str, ops: Ops, values: tuple[int, ...]) -> _Made:
+        """Rows of an operator; runs of one sweep share those of equal devices."""
+        if not active():
+            return self._make(device, role, name, ops)
+        if device.name not in self._kinds:
+            self._kinds[device.name] = _kind_of(device)
+        kind = self._kinds[device.name]
+        if kind is None:
+            return self._make(device, role, name, ops)
+        return shared("lowered", (kind, values), lambda: self._make(device, role, name, ops), lambda made: made.size)
+
+    def _make(self, device: Device, role: str, name: str, ops: Ops) -> _Made:
         try:
             rows = device.lower(ops)
         except ValueError as error:
@@ -79,19 +109,23 @@ class OpTable:
             raise InputError(f"{role}: {name} ({shape}) cannot run on {device.name}: {located(error)}") from None
         _check_rows(device, rows)
         self._check_range(device, role, name, rows)
-        n = len(rows.unit)
-        first = len(self._entries)
+        parts = _row_shares(rows, len(rows.unit))
+        split = [_shared_out(int(getattr(ops, column)[0]), parts) for column in _SHARED]
+        counts, draws = [], []
+        for i, (row, pools, coefs) in enumerate(zip(rows.counts.tolist(), rows.pool.tolist(), rows.coef.tolist())):
+            counts += [(i, action, count) for action, count in zip(rows.actions, row) if count]
+            draws += [(i, pool, coef) for pool, coef in zip(pools, coefs) if pool >= 0]
+        return _Made(rows, list(zip(*split)), counts, draws)
+
+    def _add(self, device: Device, role: str, phase: str, name: str, ops: Ops, made: _Made) -> Lowered:
+        """Enter the rows of an operator."""
+        rows, n, first = made.rows, len(made.shares), len(self._entries)
         kind = OpKind(int(ops.kind[0])).name.lower()
         shape = tuple(int(getattr(ops, column)[0]) for column in _SHAPE)
-        shares = _row_shares(rows, n)
-        split = [_shared_out(int(getattr(ops, column)[0]), shares) for column in _SHARED]
         labels = (device.name, kind, name, role, phase, *shape)
-        self._entries += [(first + i, *labels, *shared) for i, shared in enumerate(zip(*split))]
-        for i, (counts, pools, coefs) in enumerate(
-            zip(rows.counts.tolist(), rows.pool.tolist(), rows.coef.tolist()), first
-        ):
-            self._counts += [(i, action, count) for action, count in zip(rows.actions, counts) if count]
-            self._draws += [(i, pool, coef) for pool, coef in zip(pools, coefs) if pool >= 0]
+        self._entries += [(first + i, *labels, *share) for i, share in enumerate(made.shares)]
+        self._counts += [(first + i, action, count) for i, action, count in made.counts]
+        self._draws += [(first + i, pool, coef) for i, pool, coef in made.draws]
         op = np.arange(first, first + n, dtype=np.int64)
         return Lowered(
             op, rows.unit, rows.weight, rows.lead, rows.work, rows.cap, rows.pool, rows.coef, rows.claim, rows.stream
@@ -121,6 +155,16 @@ class OpTable:
         counts = _columns(("op", "action", "count"), self._counts)
         draws = _columns(("op", "pool", "coef"), self._draws)
         return {"ops": ops, "counts": counts, "draws": draws}
+
+
+def _kind_of(device: Device) -> object | None:
+    """One object for all devices of equal class, name, spec and binding; None for one whose spec is no model."""
+    bound = device.binding
+    if bound is None or not isinstance(device.spec, BaseModel):
+        return None
+    ids = tuple(tuple(table.items()) for table in (bound.units, bound.pools, bound.stores))
+    made_of = (type(device), device.name, device.spec.model_dump_json(), ids)
+    return shared("kinds of devices", made_of, object, lambda _: 4)
 
 
 def _check_rows(device: Device, rows: Rows) -> None:

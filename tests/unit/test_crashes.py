@@ -259,7 +259,7 @@ def test_the_workers_of_a_struck_sweep_end(name, place):
     else:
         os.killpg(child.pid, signal.SIGKILL)
         pytest.fail("a worker outlives the sweep that started it")
-    assert results() in (kept, kept + 1)
+    assert results() == kept  # workers write nothing: results are kept by the process that holds the folder's lock
     lost("sweep -j 2", "some results kept", name, f"all {kept} results kept; the workers end with it")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -262,6 +264,20 @@ def test_a_sweep_without_dask_leaves_no_folder(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="pip install distributed"):
         sweep(made(), output=tmp_path / "s", dask="nowhere")
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_cluster_that_does_not_answer_leaves_nothing_new(there, fake, tmp_path, monkeypatch):
+    def client(*_, **__):
+        raise OSError("timed out\nafter 10 s")
+
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=client, LocalCluster=None))
+    monkeypatch.setattr("archsim.sweep.executors.find_spec", lambda name: True)
+    if there:
+        (tmp_path / "s").mkdir()
+    with pytest.raises(InputError, match=r"--dask tcp://nowhere:1: cannot be reached: timed out after 10 s"):
+        sweep(made(), output=tmp_path / "s", dask="tcp://nowhere:1")
+    assert list(tmp_path.rglob("*")) == ([tmp_path / "s"] if there else [])
 
 
 def test_a_title_is_not_broken_to_the_width_of_its_table():

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from archsim.device import STREAMS, Cost, Device, Pool, PowerStates, Store
 from archsim.registry import device
+from archsim.sharing import shared
 from archsim.units import Bits, Bytes, BytesPerS, InputError, PositiveFactor, PositiveInt, TransfersPerS
 
 
@@ -107,7 +108,8 @@ class DramSpec(BaseModel):
         """Peak of the standard on all channels, its times as the standard says."""
         from archsim.devices.dram.standard import load_standard
 
-        return load_standard(self.standard).peak_gb_s * 1e9 * self.channels
+        peak_gb_s: float = shared("peak of a standard", self.standard, lambda: load_standard(self.standard).peak_gb_s)
+        return peak_gb_s * 1e9 * self.channels
 
 
 @device("dram")
@@ -138,7 +140,8 @@ class Dram(Device):
                 f"{given / peak:.12g} instead, for another width system.{self.name}.channels with it, or "
                 f"system.{self.name}.calibrated=none"
             )
-        fractions = class_fractions(spec.standard, spec.controller, spec.channels, spec.ranks)
+        memory = (spec.standard, spec.controller, spec.channels, spec.ranks)
+        fractions = shared("class fractions", memory, lambda: class_fractions(*memory))
         return {names: fraction * self.bandwidth_bytes_per_s() for names, fraction in fractions.items()}
 
     def bandwidth_bytes_per_s(self) -> float:
