@@ -18,12 +18,14 @@ Not modelled here: what a kernel pads, how an operator is split, where it runs (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
+
+import networkx as nx
 
 from archsim.device import DType, OpKind, dtype_bytes
 from archsim.workload.model import FP32_BYTES, ModelSpec
-from archsim.workload.opgraph import Form, Operator, OpGraph
-from archsim.workload.ops import ops_of
+from archsim.workload.ops import Form, Operator, ops_of
 from archsim.workload.tensors import Matrix, Vector
 
 PHASES: tuple[str, ...] = ("prefill", "decode", "verify", "draft", "draft_next", "denoise")
@@ -31,7 +33,6 @@ PHASES: tuple[str, ...] = ("prefill", "decode", "verify", "draft", "draft_next",
 __all__ = [
     "PHASES",
     "Form",
-    "OpGraph",
     "Operator",
     "head_graph",
     "layer_graph",
@@ -47,12 +48,7 @@ class _Builder:
     def __init__(self, spec: ModelSpec, phase: str, fused: bool = False) -> None:
         self.spec = spec
         self.fused = fused
-        self.graph = OpGraph(phase, spec.digest, spec.causal)
-
-    def whole(self, output: str, inputs: Sequence[str] = ()) -> OpGraph:
-        """The graph, frozen, with what reads its input and gives its output."""
-        self.graph.inputs, self.graph.output = tuple(inputs), output
-        return self.graph.freeze()
+        self.graph = nx.DiGraph(phase=phase, digest=spec.digest, causal=spec.causal, inputs=(), output="")
 
     def act(self, elements: int, dtype: DType | None = None) -> int:
         """Bytes of a row of activations."""
@@ -78,7 +74,8 @@ class _Builder:
             "parts": Form(1),
         }
         operator = Operator(name, kind, tensor_class, dtype, -1, tuple({**common, **columns}.items()))
-        self.graph.add(operator, (node for node in after if node in self.graph))
+        self.graph.add_node(name, operator=operator, kind=kind, tensor_class=tensor_class, dtype=dtype, layer=-1)
+        self.graph.add_edges_from((node, name) for node in after if node in self.graph)
         return name
 
     def matmul(self, matrix: Matrix, after: Sequence[str]) -> str:
@@ -235,7 +232,7 @@ def _ffn(build: _Builder, normed: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=256)
-def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> OpGraph:
+def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> nx.DiGraph:
     """Operators of one layer.
 
     Parameters
@@ -249,9 +246,10 @@ def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> OpGraph:
 
     Returns
     -------
-    OpGraph
-        Frozen; operators are named as in ``attn.q``. ``inputs`` names those that read the layer's input, ``output`` the
-        one that gives its output.
+    networkx.DiGraph
+        Frozen. Nodes are named (``attn.q``) and carry ``operator``, ``kind``, ``tensor_class``, ``dtype``,
+        ``layer``; node order is an execution order. ``graph.graph["inputs"]`` names the nodes that read the
+        layer's input, ``["output"]`` the node that gives its output.
     """
     _check_phase(spec, phase)
     build = _Builder(spec, phase, fused)
@@ -268,11 +266,12 @@ def layer_graph(spec: ModelSpec, phase: str, fused: bool = False) -> OpGraph:
         fed = _ffn(build, (build.vector(norms["ffn.norm"], OpKind.NORM, (added,)),))
         output = build.elementwise("ffn.add", (added, fed), spec.hidden, 2)
         inputs = (normed, added)
-    return build.whole(output, inputs)
+    build.graph.graph.update(inputs=inputs, output=output)
+    return nx.freeze(build.graph)
 
 
 @lru_cache(maxsize=256)
-def head_graph(spec: ModelSpec, phase: str) -> OpGraph:
+def head_graph(spec: ModelSpec, phase: str) -> nx.DiGraph:
     """Operators before the layers: token (and position) look-up, and ``fc`` of a drafting head."""
     _check_phase(spec, phase)
     build = _Builder(spec, phase)
@@ -281,11 +280,12 @@ def head_graph(spec: ModelSpec, phase: str) -> OpGraph:
         output = build.elementwise("embed.add", (output, build.gather(spec.position_matrix)), spec.hidden, 2)
     if spec.fc_inputs:  # the layer's input is a hidden state, not the embedding
         output = "" if phase == "draft_next" else build.matmul(spec.matrices[0], ())
-    return build.whole(output)
+    build.graph.graph.update(output=output)
+    return nx.freeze(build.graph)
 
 
 @lru_cache(maxsize=256)
-def tail_graph(spec: ModelSpec, phase: str) -> OpGraph:
+def tail_graph(spec: ModelSpec, phase: str) -> nx.DiGraph:
     """Operators after the layers, over the projected rows: final norm, output projection, sampling.
 
     Logits are FP32, as ggml writes the result of a matrix product.
@@ -330,7 +330,8 @@ def tail_graph(spec: ModelSpec, phase: str) -> OpGraph:
         in_bytes=Form(projected=logits),
         out_bytes=Form(projected=FP32_BYTES),
     )
-    return build.whole(sample, (norm,))
+    build.graph.graph.update(inputs=(norm,), output=sample)
+    return nx.freeze(build.graph)
 
 
 @lru_cache(maxsize=64)
@@ -343,7 +344,7 @@ def pass_graph(
     embed: bool = True,
     tail: bool = True,
     fused: bool = False,
-) -> OpGraph:
+) -> nx.DiGraph:
     """Operators of a whole pass, or of the layers ``first <= layer < last``.
 
     Nodes of layer i are named ``layer<i>.<name>``. `embed` and `tail` say whether the pass begins with the
@@ -358,32 +359,33 @@ def pass_graph(
     if not 0 <= first <= stop <= spec.layers:
         raise ValueError(f"layers {first}..{stop} are not within the model's {spec.layers} layers")
     head, layer, end = head_graph(spec, phase), layer_graph(spec, phase, fused), tail_graph(spec, phase)
-    graph = OpGraph(phase, spec.digest, spec.causal)
+    graph = nx.DiGraph(phase=phase, digest=spec.digest, causal=spec.causal, inputs=(), output="")
     previous = ""
     if embed:
-        _append(graph, head, "", -1)
-        previous = head.output
+        graph.update(head.edges(data=True), head.nodes(data=True))
+        previous = head.graph["output"]
     for index in range(first, stop):
         _append(graph, layer, f"layer{index}.", index)
         if previous:
-            graph.join((previous, f"layer{index}.{node}") for node in layer.inputs)
+            graph.add_edges_from((previous, f"layer{index}.{node}") for node in layer.graph["inputs"])
         if embed and index == 0 and spec.attn_input_mult == 2:
-            graph.join([("embed.token", "layer0.attn.norm_embed")])
-        previous = f"layer{index}.{layer.output}"
+            graph.add_edge("embed.token", "layer0.attn.norm_embed")
+        previous = f"layer{index}.{layer.graph['output']}"
     if tail:
         _append(graph, end, "", -1)
         if previous:
-            graph.join([(previous, end.inputs[0])])
-        previous = end.output
-    graph.output = previous
-    return graph.freeze()
+            graph.add_edge(previous, end.graph["inputs"][0])
+        previous = end.graph["output"]
+    graph.graph["output"] = previous
+    return nx.freeze(graph)
 
 
-def _append(graph: OpGraph, part: OpGraph, prefix: str, layer: int) -> None:
-    """Copy the operators and edges of `part` under a prefix."""
-    for name, operator in part.operators.items():
-        graph.add(operator._replace(name=prefix + name, layer=layer))
-    graph.join((prefix + a, prefix + b) for a, b in part.edges)
+def _append(graph: nx.DiGraph, part: nx.DiGraph, prefix: str, layer: int) -> None:
+    """Copy the nodes and edges of `part` under a prefix."""
+    for name, data in part.nodes(data=True):
+        operator = replace(data["operator"], name=prefix + name, layer=layer)
+        graph.add_node(prefix + name, **{**data, "operator": operator, "layer": layer})
+    graph.add_edges_from((prefix + a, prefix + b) for a, b in part.edges)
 
 
 def _check_phase(spec: ModelSpec, phase: str) -> None:

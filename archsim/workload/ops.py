@@ -7,17 +7,44 @@ coefficients, so a graph compiles to one integer array and a pass of any size is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
-from archsim.device import OpKind, Ops, make_ops
+from archsim.device import DType, OpKind, Ops, make_ops
 from archsim.workload.model import ModelSpec
-from archsim.workload.opgraph import Form, OpGraph
 
 TREE_PHASES = frozenset({"verify", "draft", "draft_next"})
 LAST_ROW_PHASES = frozenset({"prefill", "decode"})
 INT64_MAX = (1 << 63) - 1
+
+
+class Form(NamedTuple):
+    """A column value, linear in the quantities of a pass: ``one + rows m + projected p + kv kv + pairs pairs``."""
+
+    one: int = 0
+    rows: int = 0
+    projected: int = 0
+    kv: int = 0
+    pairs: int = 0
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of a graph.
+
+    `layer` is -1 outside the layers; `tensor_class` is a class of weights, ``norm``, ``bias`` or ``none``;
+    `columns` holds the :class:`~archsim.device.Ops` columns that are not zero, as forms.
+    """
+
+    name: str
+    kind: OpKind
+    tensor_class: str
+    dtype: DType
+    layer: int
+    columns: tuple[tuple[str, Form], ...]
 
 
 class Compiled(NamedTuple):
@@ -28,18 +55,18 @@ class Compiled(NamedTuple):
     largest: tuple[int, ...]  # largest coefficient of each quantity, to bound results before computing them
 
 
-def compile_graph(graph: OpGraph) -> Compiled:
+def compile_graph(graph: nx.DiGraph) -> Compiled:
     """Collect the columns of a graph's operators; computed once per graph and kept with it."""
-    if graph.compiled is None:
-        operators = list(graph.operators.values())
+    if "compiled" not in graph.graph:
+        operators: list[Operator] = [data["operator"] for _, data in graph.nodes(data=True)]
         coefficients = np.zeros((len(Ops._fields), len(operators), len(Form._fields)), dtype=np.int64)
         place = {name: index for index, name in enumerate(Ops._fields)}
         for index, operator in enumerate(operators):
             for column, form in operator.columns:
                 coefficients[place[column], index] = form
         largest = tuple(int(value) for value in coefficients.max(axis=(0, 1), initial=0))
-        graph.compiled = Compiled(tuple(operator.name for operator in operators), coefficients, largest)
-    return graph.compiled
+        graph.graph["compiled"] = Compiled(tuple(operator.name for operator in operators), coefficients, largest)
+    return graph.graph["compiled"]
 
 
 def attention_pairs(
@@ -85,7 +112,7 @@ def attention_pairs(
 
 
 def ops_of(
-    graph: OpGraph,
+    graph: nx.DiGraph,
     m: int,
     kv: int,
     leaves: int = 1,
@@ -96,7 +123,7 @@ def ops_of(
 
     Parameters
     ----------
-    graph : OpGraph
+    graph : networkx.DiGraph
         From :mod:`archsim.workload.graph`.
     m, kv, leaves, depths
         See :func:`attention_pairs`. The caller counts in `kv` every cached row all rows see.
@@ -116,8 +143,8 @@ def ops_of(
     ValueError
         For sizes no pass has, or so large that a column would not fit 63 bits.
     """
-    phase = graph.phase
-    pairs = attention_pairs(phase, graph.causal, m, kv, leaves, depths)
+    phase = graph.graph["phase"]
+    pairs = attention_pairs(phase, graph.graph["causal"], m, kv, leaves, depths)
     if projected is None:
         projected = 1 if phase in LAST_ROW_PHASES else m
     if not 0 <= projected <= m:

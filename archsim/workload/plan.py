@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import networkx as nx
 import numpy as np
 
 from archsim.config import InputError
@@ -21,7 +22,6 @@ from archsim.system import System
 from archsim.workload.blocks import COPIED, BlockRows, Patch, forked, patch
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.opgraph import OpGraph
 from archsim.workload.ops import kv_copy_ops, ops_of
 from archsim.workload.optable import Lowered, OpTable
 from archsim.workload.recent import Recent
@@ -221,7 +221,7 @@ class Planner:
             self._attentions.keep(asked, found, len(found.op))
         return found
 
-    def _sizes(self, graph: OpGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
+    def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
 
     def _plan(self, asked: Pass) -> Planned | Sized:
@@ -243,7 +243,7 @@ class Planner:
         return planned
 
     def _fresh_plan(
-        self, asked: Pass, graph: OpGraph, names: tuple[str, ...], ops: Ops, tail: bool
+        self, asked: Pass, graph: nx.DiGraph, names: tuple[str, ...], ops: Ops, tail: bool
     ) -> tuple[Planned, dict[str, tuple[int, int, Lowered, int]]]:
         """Plan of a pass, and what was lowered for it.
 
@@ -255,9 +255,9 @@ class Planner:
         lowered: dict[str, tuple[int, int, Lowered, int]] = {}
         streamed = self._streamed(asked)
         reads = dict.fromkeys(streamed if asked.reads == "own" else ())
-        operators, kinds = graph.operators, ops.kind.tolist()
+        nodes, kinds = graph.nodes, ops.kind.tolist()
         for i, name in enumerate(names):
-            layer, kind = operators[name].layer, kinds[i]
+            layer, kind = nodes[name]["layer"], kinds[i]
             if reads.get(layer, ()) is None:
                 reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
             if kind == _PROJECTION and tail and place.head_in == "flash":
@@ -278,10 +278,10 @@ class Planner:
         for layer, read in reads.items():
             self._feed(rows, asked.role, graph, layer, read, places)
         if asked.reads == "landed":
-            own_graph = layer_graph(model, asked.phase)
+            own_graph = layer_graph(model, asked.phase).graph
             for layer in streamed:
-                begin = places[f"layer{layer}.{own_graph.inputs[0]}"][0]
-                end = places[f"layer{layer}.{own_graph.output}"][1]
+                begin = places[f"layer{layer}.{own_graph['inputs'][0]}"][0]
+                end = places[f"layer{layer}.{own_graph['output']}"][1]
                 rows.levels.append((begin, 0, self.landed[asked.role], -1, 0))
                 rows.levels.append((end, 0, self.rings[asked.role], 0, -1))
         spans = np.array([places[name] for name in names], dtype=np.int64).reshape(-1, 2)
@@ -307,15 +307,15 @@ class Planner:
         self,
         rows: BlockRows,
         role: str,
-        graph: OpGraph,
+        graph: nx.DiGraph,
         layer: int,
         read: tuple[int, int],
         places: Mapping[str, tuple[int, int]],
     ) -> None:
         """Let a layer wait for its read, and give the ring slot back with the layer's output."""
-        own = layer_graph(self.models[role], graph.phase)
-        rows.edges += [(read[1], places[f"layer{layer}.{name}"][0]) for name in own.inputs]
-        rows.takes.append((read[0], places[f"layer{layer}.{own.output}"][1], self.rings[role]))
+        own = layer_graph(self.models[role], graph.graph["phase"]).graph
+        rows.edges += [(read[1], places[f"layer{layer}.{name}"][0]) for name in own["inputs"]]
+        rows.takes.append((read[0], places[f"layer{layer}.{own['output']}"][1], self.rings[role]))
 
     def _streamed_head(self, rows: BlockRows, asked: Pass, name: str, operator: Ops) -> tuple[int, int]:
         """Projection behind the read of its weights, which have a buffer of their own.

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
 from archsim.device import Ops
 from archsim.engine.sim import Block
 from archsim.workload.blocks import COPIED, JOIN
-from archsim.workload.opgraph import OpGraph
 from archsim.workload.optable import Lowered
 
 _ATTENTION = "attn.attention"
@@ -109,14 +109,14 @@ class Sized(NamedTuple):
         return self.skeleton.whole(columns)
 
 
-def skeleton_of(graph: OpGraph, lowered: Mapping[str, tuple[int, int, Lowered, int]], planned: Planned) -> Skeleton:
+def skeleton_of(graph: nx.DiGraph, lowered: Mapping[str, tuple[int, int, Lowered, int]], planned: Planned) -> Skeleton:
     """Skeleton of a planned pass: which operator's rows each of its rows repeats."""
     pieces = [piece for _, _, piece, _ in lowered.values()]
     lengths = [len(piece.op) for piece in pieces]
     starts = dict(zip(lowered, np.cumsum([0, *lengths])[:-1].tolist(), strict=True))
     source = []
     for name, (first, last) in zip(planned.names, planned.spans.tolist(), strict=True):
-        own = name.rpartition(f"layer{graph.operators[name].layer}.")[2]
+        own = name.rpartition(f"layer{graph.nodes[name]['layer']}.")[2]
         source.append(np.arange(last - first + 1) + starts[own])
     source.append(np.array([sum(lengths)]))
     firsts = [(i, own, layer) for own, (i, layer, *_) in lowered.items()]

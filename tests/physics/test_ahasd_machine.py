@@ -79,7 +79,7 @@ def test_a_verification_streams_the_target_once(system, pair):
 @pytest.mark.parametrize(("system", "pair"), MACHINES)
 def test_the_whole_layer_of_a_draft_runs_on_the_memory(system, pair):
     machine = MACHINES[system, pair]
-    kinds = {operator.kind for operator in layer_graph(machine.models["draft"], "draft_next").operators.values()}
+    kinds = {data["kind"] for _, data in layer_graph(machine.models["draft"], "draft_next").nodes(data=True)}
     assert kinds <= machine.system.devices["pim"].ops
     assert {machine.planner.device("draft", kind).name for kind in kinds} == {"pim"}
     unit = machine.system.binding.unit("pim.sequencer")
@@ -153,8 +153,8 @@ def test_without_vector_units_a_draft_waits_for_the_npu(pair):
     without = Machine("ahasd_samsung", pair, ("system.pim.vector_unit=host",))
     (fast,), (slow,) = with_units.run(with_units.draft), without.run(without.draft)
     trips = sum(
-        operator.kind in (OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.ATTENTION)
-        for operator in layer_graph(without.models["draft"], "draft_next").operators.values()
+        data["kind"] in (OpKind.NORM, OpKind.ROPE, OpKind.ELEMENTWISE, OpKind.ATTENTION)
+        for _, data in layer_graph(without.models["draft"], "draft_next").nodes(data=True)
     )
     trips = trips * without.models["draft"].layers
     assert 3.3e-6 < (slow - fast) / trips < 25e-6  # interrupt and two fences; copies and work of short vectors

@@ -163,7 +163,7 @@ def test_rows_depend_as_the_graph_says(system, name):
     for a, b in graph.edges:
         assert first[b] in after[last[a]]
     assert sum(map(len, (block.succ[block.succ_ptr[i] : block.succ_ptr[i + 1]] for i in last.values()))) == (
-        len(graph.edges) + sum(not graph.successors(node) for node in graph)
+        graph.number_of_edges() + sum(graph.out_degree(node) == 0 for node in graph)
     )
 
 

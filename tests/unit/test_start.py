@@ -11,7 +11,7 @@ RUN = f"""
 import os, sys
 
 def leave(code):  # how the command line ends
-    unwanted = ("matplotlib", "networkx", "pandas", "pint", "pyarrow", "scipy.linalg")
+    unwanted = ("matplotlib", "pandas", "pint", "pyarrow", "scipy.linalg")
     extra = {{name for name in unwanted if name in sys.modules}}
     extra |= {{name for name in sys.modules if name.startswith(("archsim.report.answers", "archsim.report.figures"))}}
     print(code, sorted(extra), file=sys.stderr)
