@@ -286,7 +286,8 @@ def denoise_table() -> DenoiseTable:
         }
         for model, presets in data["levels"].items()
     }
-    return DenoiseTable(data["presets"], levels, data["curve"])
+    published = {float(threshold): tokens for threshold, tokens in data["curve"]["tokens_per_step"].items()}
+    return DenoiseTable(data["presets"], levels, {**data["curve"], "tokens_per_step": published})
 
 
 DEFAULT_PRESET = "even"

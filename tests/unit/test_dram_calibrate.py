@@ -166,7 +166,7 @@ def test_kernel_and_measurement_agree_on_cpu_with_npu():
     [
         (
             {"transfer_rate_per_s": 10e9, "mix": {}},
-            "peaks at 76.8 GB/s, transfer rate x width is 80 GB/s; set system.dram.timing_factor=0.96 ",
+            "peaks at 76.8 GB/s, transfer rate x width is 80 GB/s; for another rate set system.dram.rate_factor=1.04",
         ),
         ({"standard": "lpddr5x-960"}, "lpddr5x-9600"),
         ({"controller": "mobil"}, "mobile"),
