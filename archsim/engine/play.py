@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from archsim.engine import core, record
 from archsim.engine.errors import ScriptError
@@ -10,6 +11,8 @@ from archsim.engine.record import Script
 
 if TYPE_CHECKING:
     from archsim.engine.sim import Handle, Sim
+
+Item = TypeVar("Item")
 
 
 class Player:
@@ -64,17 +67,20 @@ class Player:
             ids = self._after[self._after_at : self._after_at + e]
             self._after_at += e
             after = [self._handles[i] for i in ids]
-            block = self.script.templates[a]
-            handle = sim.emit(block, after, priority=b, request=c, label=self.script.labels[d])
+            block = _one_of(self.script.templates, a, "template")
+            handle = sim.emit(block, after, priority=b, request=c, label=_one_of(self.script.labels, d, "label"))
             self._handles[handle.id] = handle
             for i in {*ids, handle.id}:
                 self._drop(i)
             return
         if kind == record.RATE:
+            _one_of(sim.pools if a else sim.units, b, "pool" if a else "unit")
             sim.apply_rate(bool(a), b, c)
         elif kind == record.ADD:
+            _one_of(sim.stores, a, "store")
             sim.apply_level(a, b)
         elif kind == record.NOTE:
+            _one_of(self.script.kinds, a, "kind of note")
             sim.apply_note(a, b, c, d)
         else:
             handle = self._handles[a]
@@ -89,3 +95,10 @@ class Player:
     def _drop(self, block: int) -> None:
         if self._last[block] <= self._at:
             self._handles.pop(block, None)
+
+
+def _one_of(items: Sequence[Item], index: int, what: str) -> Item:
+    """Item of an index; a negative one names nothing here."""
+    if not 0 <= index < len(items):
+        raise IndexError(f"{what} {index} of {len(items)}")
+    return items[index]

@@ -170,7 +170,7 @@ def _scaled(value: Any, factor: float) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return value
     if isinstance(value, str):
-        found = re.fullmatch(r"([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)( .*)?", value)
+        found = re.fullmatch(r"([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?)( .*)?", value)
         return value if found is None else f"{float(found[1]) * factor:g}{found[2] or ''}"
     scaled = value * factor
     return int(scaled) if isinstance(value, int) and abs(scaled) < 1e300 else scaled

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from archsim.engine import record
 from archsim.engine.block import make_block
 from archsim.engine.errors import ScriptError, SimError
 from archsim.engine.record import Script
 from archsim.engine.results import RETIRE_ROWS
-from archsim.engine.sim import PoolDecl, Sim, UnitDecl
+from archsim.engine.sim import PoolDecl, Sim, StoreDecl, UnitDecl
 
 ONE = 1 << 20
 
@@ -22,6 +23,10 @@ def row(work=1000, unit=0, **more):
 
 def new_sim(**options):
     return Sim([UnitDecl("u0"), UnitDecl("u1")], [PoolDecl("p", 100)], **options)
+
+
+def with_store():
+    return Sim([UnitDecl("u0")], [PoolDecl("p", 100)], [StoreDecl("s", 10)], log="tasks")
 
 
 class Sink:
@@ -178,20 +183,28 @@ def test_script_needs_a_log_and_a_fresh_run():
         sim.play(sim.script())
 
 
-def test_script_of_another_system_is_refused():
-    sim = new_sim(log="tasks")
+@pytest.mark.parametrize("index", [9, -1])
+@pytest.mark.parametrize(
+    ("kind", "column"), [("EMIT", "a"), ("EMIT", "d"), ("CUT", "a"), ("RATE", "b"), ("NOTE", "a"), ("ADD", "a")]
+)
+def test_script_of_another_system_is_refused(kind, column, index):
+    sim = with_store()
 
     def process():
-        yield sim.emit(make_block([row(100)]))
+        handle = sim.emit(make_block([row(100)]))
         yield sim.timer(5)
+        sim.set_rate(sim.units[0].name, 0.5)
+        sim.add(sim.stores[0].name, 0)
         sim.note("n", 0, 0)
+        sim.cut(handle)
 
     sim.process(process())
     sim.run()
     script = sim.script()
-    script.actions["a"][0] = 9
-    with pytest.raises(ScriptError, match=r"^action 0 at \(0, 0\) names what this run does not have: "):
-        new_sim().play(script)
+    (place,) = np.flatnonzero(script.actions["kind"] == getattr(record, kind))[:1]
+    script.actions[column][place] = index
+    with pytest.raises(ScriptError, match=rf"^action {place} at .* names what this run does not have: "):
+        with_store().play(script)
 
 
 def test_recorded_columns_become_read_only():
