@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from archsim.report.energy import PJ_PER_J
-from archsim.report.traffic import traffic
+from archsim.report.traffic import Executions, traffic
 from archsim.report.waste import split_pj
 from archsim.trace import Trace
 from archsim.units import PS_PER_S
@@ -29,6 +29,11 @@ def decode_rows(trace: Trace) -> np.ndarray:
     """Rows of the job's blocks but prefill: bool[rows]."""
     decode = np.append(trace.blocks["phase"] != "prefill", False)[trace.row_block]
     return decode & ~background_rows(trace) if has_background(trace) else decode
+
+
+def decode_executions(trace: Trace) -> Executions:
+    """Executions by the job's blocks but prefill (a kind of :mod:`archsim.report.sums`)."""
+    return Executions(trace, decode_rows)
 
 
 def background(trace: Trace) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from archsim.report.states import slowed_devices, spans, voltage_factors
+from archsim.report.sums import sums
 from archsim.report.traffic import action_counts, cached, fractions, free_rows
 from archsim.trace import Trace, positions
 from archsim.units import PS_PER_S, InputError
@@ -126,20 +127,7 @@ def energy(trace: Trace) -> Energy:
     action_j = {action: count * prices[action] / PJ_PER_J for action, count in priced.items()}
     when = cached(trace, spans)
     static_j = {b: mw * float(when[b].weight_ps.sum()) * PJ_PER_MW_PS / PJ_PER_J for b, mw in static_mw(trace).items()}
-    from archsim.report.waste import useful_share, wasted_pj
-
-    useful, wasted, unmarked = {}, {}, 0.0
-    phase_j: dict[str, float] = {}
-    for part in trace.parts():
-        marked = useful_share(part)[1]
-        dynamic = np.zeros(len(marked))
-        for device, lost, whole in wasted_pj(part):
-            dynamic += whole
-            wasted[device] = wasted.get(device, 0.0) + float(lost.sum()) / PJ_PER_J
-            useful[device] = useful.get(device, 0.0) + float((whole - lost).sum()) / PJ_PER_J
-            unmarked += float((whole - lost)[~marked].sum()) / PJ_PER_J
-        for phase, joule in _by_phase(part, dynamic).items():
-            phase_j[phase] = phase_j.get(phase, 0.0) + joule
+    split = sums(trace, Split)
     dynamic_j = sum(action_j.values())
     return Energy(
         total_j=dynamic_j + sum(static_j.values()),
@@ -147,14 +135,39 @@ def energy(trace: Trace) -> Energy:
         action_j=action_j,
         static_j=static_j,
         counts=counts,
-        phase_j=phase_j,
-        useful_j=sum(useful.values()),
-        wasted_j=sum(wasted.values()),
-        unmarked_j=unmarked,
-        device_useful_j=useful,
-        device_wasted_j=wasted,
+        phase_j=split.phase_j,
+        useful_j=sum(split.useful_j.values()),
+        wasted_j=sum(split.wasted_j.values()),
+        unmarked_j=split.unmarked_j,
+        device_useful_j=split.useful_j,
+        device_wasted_j=split.wasted_j,
         free_rows=free_rows(trace),
     )
+
+
+class Split:
+    """Dynamic energy in joule: useful and wasted by device, what unmarked blocks cost, and all of it by phase."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.useful_j: dict[str, float] = {}
+        self.wasted_j: dict[str, float] = {}
+        self.phase_j: dict[str, float] = {}
+        self.unmarked_j = 0.0
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
+        from archsim.report.waste import useful_share, wasted_pj
+
+        unmarked = np.flatnonzero(~cached(part, useful_share)[1])
+        dynamic = np.zeros(len(part.rows["row"]))
+        for device, lost, whole in wasted_pj(part):
+            dynamic += whole
+            kept = whole - lost
+            self.wasted_j[device] = self.wasted_j.get(device, 0.0) + float(lost.sum()) / PJ_PER_J
+            self.useful_j[device] = self.useful_j.get(device, 0.0) + float(kept.sum()) / PJ_PER_J
+            self.unmarked_j += float(kept[unmarked].sum()) / PJ_PER_J
+        for phase, joule in _by_phase(part, dynamic).items():
+            self.phase_j[phase] = self.phase_j.get(phase, 0.0) + joule
 
 
 def row_phases(trace: Trace) -> tuple[list[str], np.ndarray]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from archsim.report.background import decode_rows
+from archsim.report.background import decode_executions
 from archsim.report.summary import requests
-from archsim.report.traffic import executions
+from archsim.report.sums import sums
 from archsim.trace import Trace
 
 
@@ -25,7 +25,7 @@ def null_model(trace: Trace) -> dict[str, Any]:
         ``flash_s``, ``memory_s``, ``compute_s`` and ``total_s`` per step, and ``decode_tokens_per_s``.
     """
     ops, peaks = trace.ops, trace.manifest["peaks"]
-    times = executions(trace, decode_rows)
+    times = sums(trace, decode_executions).times
     loads = ops["kind"] == "load"
     storage = set(ops["device"][loads].tolist())
     moved = ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from archsim.report.background import decode_rows
-from archsim.report.traffic import executions
+from archsim.report.background import decode_executions
+from archsim.report.sums import sums
 from archsim.trace import Trace
 
 KV_LOAD = "attn.kv_load"
@@ -23,7 +23,7 @@ def operands(trace: Trace, steps: int) -> dict[str, float]:
     if not steps:
         return {}
     ops = trace.ops
-    times = executions(trace, decode_rows) / steps
+    times = sums(trace, decode_executions).times / steps
     load, kv = ops["kind"] == "load", ops["name"] == KV_LOAD
     parts = {
         "weights": ops["weight_bytes"] * ~load,

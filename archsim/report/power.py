@@ -9,7 +9,8 @@ import numpy as np
 
 from archsim.report.energy import PJ_PER_MW_PS, device_pj, row_pj, static_mw
 from archsim.report.states import spans, voltage_factors
-from archsim.report.traffic import cached
+from archsim.report.sums import sums
+from archsim.report.traffic import cached, cut_rows
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
@@ -66,25 +67,45 @@ def headline_w(trace: Trace) -> tuple[float, float]:
     if not trace.stored:
         found = power(trace)
         return found.mean_w(), found.peak_w()
-    grid = _Grid(trace, None)
-    if not grid.bins:
-        return 0.0, 0.0
-    spent = np.zeros(grid.bins)
-    devices, cost = device_pj(trace)
-    for part in trace.parts():
+    return sums(trace, Binned).headline_w(trace)
+
+
+class Binned:
+    """Energy of rows by bin of the default width, pJ."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._grid = _Grid(trace, None)
+        self._spent = np.zeros(self._grid.bins)
+        self._devices, self._cost = device_pj(trace)
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
         begin, end, ran = _span(part)
         if begin.size:
-            factors = voltage_factors(part)
-            pj = sum(row_pj(part, each) * factors.get(device, 1.0) for device, each in zip(devices, cost))
-            _add(spent, grid, begin, end, (pj + np.zeros(len(ran)))[ran])
-    when = cached(trace, spans)
-    for block, mw in static_mw(trace).items():
-        span = when[block]
-        for first in range(0, len(span.begin_ps), ROWS):
-            piece = [column[first : first + ROWS] for column in span]
-            _add(spent, grid, piece[0], piece[1], mw * PJ_PER_MW_PS * piece[2])
-    peaks = [float((spent[at:to] / np.diff(grid.edges(at, to))).max()) for at, to in grid.pieces(0, grid.bins)]
-    return float(spent.sum()) / float(trace.duration_ps), max(peaks)
+            _add(self._spent, self._grid, begin, end, self._pj(part)[ran])
+
+    def _pj(self, part: Trace) -> np.ndarray:
+        """Energy of each row on all devices."""
+        factors = voltage_factors(part)
+        if factors or cached(part, cut_rows).size:
+            each = (row_pj(part, cost) * factors.get(name, 1.0) for name, cost in zip(self._devices, self._cost))
+            return sum(each, np.zeros(len(part.rows["row"])))
+        # rows that executed whole or not at all: the sum over the devices is that of the operator, to the last bit
+        return row_pj(part, sum(self._cost, np.zeros(self._cost.shape[1])))
+
+    def headline_w(self, trace: Trace) -> tuple[float, float]:
+        """Mean and peak power, static power included."""
+        grid, spent = self._grid, self._spent.copy()
+        if not grid.bins:
+            return 0.0, 0.0
+        when = cached(trace, spans)
+        for block, mw in static_mw(trace).items():
+            span = when[block]
+            for first in range(0, len(span.begin_ps), ROWS):
+                piece = [column[first : first + ROWS] for column in span]
+                _add(spent, grid, piece[0], piece[1], mw * PJ_PER_MW_PS * piece[2])
+        peaks = [float((spent[at:to] / np.diff(grid.edges(at, to))).max()) for at, to in grid.pieces(0, grid.bins)]
+        return float(spent.sum()) / float(trace.duration_ps), max(peaks)
 
 
 class _Grid:

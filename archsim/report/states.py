@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from archsim.report.sums import sums
 from archsim.trace import Trace
 from archsim.units import InputError
 
@@ -34,9 +35,9 @@ def spans(trace: Trace) -> dict[str, Span]:
     table: Mapping[str, Any] = prices.get("states", {})
     found: dict[str, Span] = {}
     inside = set()
-    busy = _busy(trace, table)
+    active = sums(trace, Active)
     for block, entry in table.items():
-        begin, end = busy[block]
+        begin, end = active.of(block)
         slowed = _slow(trace, block.split(".", 1)[0])
         weight = end - begin if slowed is None else slowed(end) - slowed(begin)
         found[f"{block}.active"] = Span(begin, end, weight)
@@ -63,25 +64,33 @@ def _refresh(trace: Trace, whole: Span) -> Span:
     return Span(*(np.concatenate(pair) for pair in pairs))
 
 
-def _busy(trace: Trace, table: Mapping[str, Any]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Disjoint intervals in which a row runs that keeps a block active, by block."""
-    by_op: dict[str, np.ndarray] = {}
-    for block, entry in table.items():
-        if not entry["units"]:
+class Active:
+    """Disjoint intervals in which a row runs that keeps a block with states active."""
+
+    def __init__(self, trace: Trace) -> None:
+        table: Mapping[str, Any] = trace.manifest["prices"].get("states", {})
+        self._by_op, self._by_unit = {}, {}
+        for block, entry in table.items():
+            if entry["units"]:
+                named = [name in entry["units"] for name in trace.unit_names]
+                self._by_unit[block] = np.array([*named, False])
+                continue
             prefix = block.split(".", 1)[0] + "."
             counted = np.char.startswith(trace.counts["action"].astype(str), prefix) if trace.counts["op"].size else []
-            by_op[block] = np.append(np.isin(trace.ops["op"], trace.counts["op"][counted]), False)
-    pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {block: [] for block in table}
-    for part in trace.parts():
-        start, end, unit = part.rows["start_ps"], part.row_end_ps, part.rows["unit"]
-        for block, entry in table.items():
-            if block in by_op:
-                mine = part.ran & by_op[block][part.row_op]
-            else:
-                named = [name in entry["units"] for name in part.unit_names]
-                mine = part.ran & np.array([*named, False])[unit]
-            pieces[block].append(union(start[mine], end[mine]))
-    return {block: joined(found) for block, found in pieces.items()}
+            self._by_op[block] = np.append(np.isin(trace.ops["op"], trace.counts["op"][counted]), False)
+        self._pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {block: [] for block in table}
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
+        start, end = part.rows["start_ps"], part.row_end_ps
+        for blocks, which in ((self._by_op, part.row_op), (self._by_unit, part.rows["unit"])):
+            for block, chosen in blocks.items():
+                mine = np.flatnonzero(part.ran & chosen[which])
+                self._pieces[block].append(union(start[mine], end[mine]))
+
+    def of(self, block: str) -> tuple[np.ndarray, np.ndarray]:
+        """Begin and end of a block's intervals, ascending."""
+        return joined(self._pieces[block])
 
 
 def joined(pieces: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:

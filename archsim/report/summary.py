@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from archsim.report.area import area_mm2
-from archsim.report.background import background, background_rows, decode_rows
-from archsim.report.energy import energy
+from archsim.report.background import background, background_rows, decode_executions, decode_rows
+from archsim.report.energy import Split, energy
 from archsim.report.operands import operands
-from archsim.report.power import headline_w
+from archsim.report.power import Binned, headline_w
 from archsim.report.service import by_turn, service
-from archsim.report.states import joined, union
-from archsim.report.traffic import traffic
+from archsim.report.states import Active, joined, union
+from archsim.report.sums import sums, take
+from archsim.report.traffic import Executions, FreeRows, Leads, traffic
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
@@ -39,6 +39,8 @@ def summarise(trace: Trace) -> dict[str, Any]:
     without them, mean and peak power are the whole phone's.
     """
     served = requests(trace)
+    take(trace, Leads, Active, DecodePhases, UnitTime)  # what the others build on comes first
+    take(trace, Executions, decode_executions, FreeRows, Split, *([Binned] if trace.stored else ()))
     (mean_w, peak_w), spent = headline_w(trace), energy(trace)
     streams = background(trace)
     joule = spent.total_j - sum(stream["energy_j"] for stream in streams.values())
@@ -198,34 +200,46 @@ def table_share(trace: Trace, endings: tuple[str, ...] = TABLE_ACTIONS) -> float
     return spent / trace.duration_ps if trace.duration_ps else 0.0
 
 
+class DecodePhases:
+    """Intervals in which at least one unit worked for each phase of ``ops``, over the job's blocks but prefill."""
+
+    def __init__(self, trace: Trace) -> None:
+        names, self._phase = np.unique(trace.ops["phase"], return_inverse=True)
+        self._pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in names.tolist()}
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
+        mine = np.flatnonzero(decode_rows(part) & part.ran & (part.rows["unit"] >= 0) & (part.row_op >= 0))
+        start, end, phase = part.rows["start_ps"][mine], part.row_end_ps[mine], self._phase[part.row_op[mine]]
+        for i, pieces in enumerate(self._pieces.values()):
+            of = np.flatnonzero(phase == i)
+            if of.size:
+                pieces.append(union(start[of], end[of]))
+
+    def seconds(self) -> dict[str, float]:
+        """Length of the intervals by phase, in alphabetical order; phases that nothing worked for are left out."""
+        return {name: busy_ps(*joined(found)) / PS_PER_S for name, found in self._pieces.items() if found}
+
+
 def decode_phases(trace: Trace) -> dict[str, float]:
     """Seconds in which at least one unit worked for each phase of ``ops``, over the job's blocks but prefill."""
-    return phase_seconds(trace, decode_rows)
+    return sums(trace, DecodePhases).seconds()
 
 
-def phase_seconds(trace: Trace, rows: Callable[[Trace], np.ndarray]) -> dict[str, float]:
-    """Seconds in which at least one of the selected rows worked for each phase, by phase in alphabetical order.
+class UnitTime:
+    """Time that each unit was held, ps: ``busy``."""
 
-    `rows` selects the rows of a part of the trace.
-    """
-    names, which = np.unique(trace.ops["phase"], return_inverse=True)
-    pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in names.tolist()}
-    for part in trace.parts():
-        ran = rows(part) & part.ran & (part.rows["unit"] >= 0) & (part.row_op >= 0)
-        start, end, phase = part.rows["start_ps"][ran], part.row_end_ps[ran], which[part.row_op[ran]]
-        for i, name in enumerate(pieces):
-            of = phase == i
-            if of.any():
-                pieces[name].append(union(start[of], end[of]))
-    return {name: busy_ps(*joined(found)) / PS_PER_S for name, found in pieces.items() if found}
+    def __init__(self, trace: Trace) -> None:
+        self.busy = np.zeros(len(trace.unit_names))
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
+        rows = part.rows
+        held = np.where(part.ran, rows["unit"] + 1, 0)  # the first entry is that of rows without a unit
+        self.busy += np.bincount(held, part.row_end_ps - rows["start_ps"], len(self.busy) + 1)[1:]
 
 
 def busy_fraction(trace: Trace) -> dict[str, float]:
     """Fraction of the run in which each unit was busy, lead and stalls included."""
-    names = trace.unit_names
-    busy = np.zeros(len(names))
-    for part in trace.parts():
-        rows, ran = part.rows, part.ran & (part.rows["unit"] >= 0)
-        busy += np.bincount(rows["unit"][ran], (part.row_end_ps - rows["start_ps"])[ran], len(names))
-    span = trace.duration_ps
-    return {name: float(ps / span) if span else 0.0 for name, ps in zip(names, busy)}
+    busy, span = sums(trace, UnitTime).busy, trace.duration_ps
+    return {name: float(ps / span) if span else 0.0 for name, ps in zip(trace.unit_names, busy)}

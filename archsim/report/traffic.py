@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from archsim.report.sums import sums
 from archsim.trace import DONE, Trace, positions
 
 _MOVED = re.compile(r"(?P<name>.+[._](read|write))_(?P<size>bits|bytes)")
@@ -40,44 +41,84 @@ def fractions(trace: Trace) -> np.ndarray:
     """Executed fraction of each row, 0 to 1: 1 when done, 0 when it never started."""
     rows = trace.rows
     fraction = (rows["status"] == DONE).astype(float)
-    cut = np.flatnonzero(trace.ran & (rows["status"] != DONE))
+    cut = cached(trace, cut_rows)
     if cut.size == 0:
         return fraction
     work, done, elapsed = (rows[name][cut].astype(float) for name in ("work", "done", "lead_ps"))
-    lead, share = (column[trace.row_op[cut]] for column in _leads(trace))
+    leads = sums(trace.whole, Leads)
+    lead, share = (column[trace.row_op[cut]] for column in (leads.mean_ps, leads.share))
     in_lead = np.divide(elapsed, lead, out=np.zeros_like(lead), where=lead > 0)
     in_flow = np.divide(done, work, out=np.zeros_like(work), where=work > 0)
     fraction[cut] = share * np.minimum(in_lead, 1.0) + (1.0 - share) * in_flow
     return fraction
 
 
-def _leads(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """Mean lead of completed executions, and its part of their time, by position in ``ops``; a last 0 for no op."""
-    return cached(trace.whole, _whole_leads)
+def cut_rows(trace: Trace) -> np.ndarray:
+    """Rows that started and were not done: those that may have executed a fraction."""
+    return np.flatnonzero(trace.ran & (trace.rows["status"] != DONE))
 
 
-def _whole_leads(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    size = len(trace.ops["op"]) + 1
-    lead, time, number = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
-    for part in trace.parts():
-        rows = part.rows
+class Leads:
+    """Leads and times of completed executions, by position in ``ops``; a last entry for rows without one."""
+
+    def __init__(self, trace: Trace) -> None:
+        size = len(trace.ops["op"]) + 1
+        self._lead, self._time, self._number = np.zeros(size), np.zeros(size), np.zeros(size, dtype=np.int64)
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
+        rows, size = part.rows, len(self._number)
         full = (rows["status"] == DONE) & (part.row_op >= 0)
         where = part.row_op[full]
-        lead += np.bincount(where, rows["lead_ps"][full], size)
-        number += np.bincount(where, minlength=size)
-        time += np.bincount(where, (part.row_end_ps - rows["start_ps"])[full], size)
-    share = np.divide(lead, time, out=np.zeros(size), where=time > 0)
-    return lead / np.maximum(number, 1), share
+        self._lead += np.bincount(where, rows["lead_ps"][full], size)
+        self._number += np.bincount(where, minlength=size)
+        self._time += np.bincount(where, (part.row_end_ps - rows["start_ps"])[full], size)
+
+    @property
+    def mean_ps(self) -> np.ndarray:
+        """Mean lead of completed executions."""
+        return self._lead / np.maximum(self._number, 1)
+
+    @property
+    def share(self) -> np.ndarray:
+        """Part of the time of completed executions that their lead takes."""
+        return np.divide(self._lead, self._time, out=np.zeros(len(self._lead)), where=self._time > 0)
+
+
+class FreeRows:
+    """Rows that were cut in their lead and cost nothing, because their operator was never completed in this run."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.number = 0
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
+        rows, cut = part.rows, cached(part, cut_rows)
+        if not cut.size:
+            return
+        lost = (rows["done"][cut] == 0) & (rows["lead_ps"][cut] > 0) & (part.row_op[cut] >= 0)
+        self.number += int((lost & (cached(part, fractions)[cut] == 0)).sum())
 
 
 def free_rows(trace: Trace) -> int:
-    """Rows that were cut in their lead and cost nothing, because their operator was never completed in this run."""
-    found = 0
-    for part in trace.parts():
-        rows = part.rows
-        lost = part.ran & (rows["status"] != DONE) & (rows["done"] == 0) & (rows["lead_ps"] > 0) & (part.row_op >= 0)
-        found += int((lost & (fractions(part) == 0)).sum())
-    return found
+    """Number of :class:`FreeRows`."""
+    return sums(trace, FreeRows).number
+
+
+class Executions:
+    """How often each entry of ``ops`` was executed: ``times``. With a `factor`, rows count that much."""
+
+    def __init__(self, trace: Trace, factor: Factor | None = None) -> None:
+        self.times = np.zeros(len(trace.ops["op"]))
+        self._factor = factor
+
+    def add(self, part: Trace) -> None:
+        """Add the rows of a part."""
+        weights = cached(part, fractions)
+        if self._factor is not None:
+            weights = weights * self._factor(part)
+        # the first entry is that of rows without an operator
+        self.times += np.bincount(part.row_op + 1, weights, len(self.times) + 1)[1:]
 
 
 def executions(trace: Trace, factor: Factor | None = None) -> np.ndarray:
@@ -85,12 +126,12 @@ def executions(trace: Trace, factor: Factor | None = None) -> np.ndarray:
 
     With a `factor`, a function from a part of the trace to a number for each of its rows, rows count that much.
     """
-    found = np.zeros(len(trace.ops["op"]))
+    if factor is None:
+        return sums(trace, Executions).times
+    found = Executions(trace, factor)
     for part in trace.parts():
-        has = part.row_op >= 0
-        weights = cached(part, fractions) if factor is None else cached(part, fractions) * factor(part)
-        found += np.bincount(part.row_op[has], weights[has], len(found))
-    return found
+        found.add(part)
+    return found.times
 
 
 def action_counts(trace: Trace, factor: Factor | None = None) -> dict[str, float]:
@@ -98,7 +139,7 @@ def action_counts(trace: Trace, factor: Factor | None = None) -> dict[str, float
 
     For `factor` see :func:`executions`.
     """
-    done = cached(trace, executions) if factor is None else executions(trace, factor)
+    done = executions(trace, factor)
     counts = trace.counts
     each = done[positions(trace.ops["op"], counts["op"])] * counts["count"]
     names, where = np.unique(counts["action"], return_inverse=True)

@@ -86,9 +86,10 @@ def _operator_pj(trace: Trace) -> list[tuple[str, np.ndarray, np.ndarray]]:
 
 def wasted_pj(trace: Trace) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """By device, the wasted part of what each row cost on it, and all of it, pJ."""
-    useful, _ = useful_share(trace)
+    useful, _ = cached(trace, useful_share)
+    lost, vain = 1.0 - useful, useful <= 0
     for device, own, shared in split_pj(trace):
-        yield device, own * (1.0 - useful) + shared * (useful <= 0), own + shared
+        yield device, own * lost + shared * vain, own + shared
 
 
 def waste(trace: Trace) -> list[dict[str, float | str]]:

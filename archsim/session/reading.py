@@ -12,7 +12,8 @@ from archsim.session.tables import script_of
 from archsim.trace import Trace
 from archsim.trace import diff as first_difference
 from archsim.trace.columns import length
-from archsim.trace.spill import scratch
+from archsim.trace.scratch import Scratch
+from archsim.trace.spill import Spill
 
 
 def trace_of(run: Result | Trace | str | Path) -> Trace:
@@ -46,7 +47,7 @@ def replay(folder: str | Path, *, progress: Any = None) -> Replay:
     recorded = Trace.load(folder)
     script = script_of(recorded, str(folder))
     long = recorded.stored
-    store = scratch(recorded.manifest["config_digest"])
+    store = Spill(Scratch)
     sim = declare(recorded.manifest, log="tasks", store=store, script=not long)
     if progress is not None:
         progress.start("replay")

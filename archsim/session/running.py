@@ -25,9 +25,9 @@ from archsim.session.tables import tables_of
 from archsim.session.thermal import Governor, thermal_spec
 from archsim.streams import label
 from archsim.system import System
-from archsim.trace import SCRIPT, Columns, Trace, TraceWriter, build_manifest, check_target
-from archsim.trace.spill import Spill, drop_with, scratch
-from archsim.trace.stored import StoredTable
+from archsim.trace import Columns, Trace, TraceWriter, build_manifest, check_target
+from archsim.trace.scratch import Scratch
+from archsim.trace.spill import Spill
 from archsim.workload.job import Job
 
 TRACE_MODES = ("off", "tasks", "full")
@@ -156,14 +156,12 @@ def run(
     from archsim.report.cautions import cautions
     from archsim.report.summary import summarise
 
-    with made.keeping():
-        summary = {**summarise(made), "cpu_s": cpu_s}
-        if check:
-            from archsim.report.invariants import check_trace
+    summary = {**summarise(made), "cpu_s": cpu_s}
+    if check:
+        from archsim.report.invariants import check_trace
 
-            summary["checks"] = check_trace(made, summary).to_json()
-        warnings = tuple(cautions(made))
-    return Result(summary, made, folder, title, warnings)
+        summary["checks"] = check_trace(made, summary).to_json()
+    return Result(summary, made, folder, title, tuple(cautions(made)))
 
 
 def _give_back() -> None:
@@ -183,7 +181,7 @@ def _simulate(
     described = system.describe(job.store_levels())
     described["stores"] += job.stores
     kept = trace != "off"
-    store = Spill(lambda: TraceWriter(target, resolved.digest)) if kept else scratch(resolved.digest)
+    store = Spill((lambda: TraceWriter(target, resolved.digest)) if kept else Scratch)
     sim = declare(described, log="full" if trace == "full" else "tasks", store=store, script=script)
     heat = None
     if job.spec.thermal is not None:
@@ -235,23 +233,13 @@ def _title(resolved: Resolved, job: Job) -> str:
 
 
 def finished(sim: Sim, store: Spill, manifest: dict[str, Any], ops: Mapping[str, Columns], *, script: bool) -> Trace:
-    """Trace of a finished simulation; a long one is in the folder that its store has written by then."""
+    """Trace of a finished simulation; of a long one, the store has the rows."""
     tables = {**tables_of(sim, script=script, store=store), **ops}
     if store.writer is None:
         return Trace(tables, manifest)
-    for table, columns in tables.items():
-        if table != "rows":
-            store.append(table, columns)
-    folder = store.finish(manifest)
-    if store.written:
-        tables["rows"] = StoredTable(folder / "rows.parquet", "rows")
-    for table in SCRIPT:
-        if table in store.tables and table not in tables:
-            tables[table] = StoredTable(folder / f"{table}.parquet", table)
-    made = Trace(tables, manifest)
-    vars(made)["digest"] = store.writer.document["digest"]
-    if store.temporary:
-        drop_with(made, folder)
+    made = Trace(store.finish(tables, manifest), manifest)
+    if isinstance(store.writer, TraceWriter):
+        vars(made)["digest"] = store.writer.document["digest"]
     return made
 
 

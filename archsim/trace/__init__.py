@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,8 +65,6 @@ from archsim.trace.runfolder import TraceWriter, check_target, read_run
 from archsim.trace.stored import ROW_GROUP, StoredTable, between, groups
 from archsim.units import InputError
 
-#: Pieces of a stored trace that :meth:`Trace.keeping` holds at most, of some 10 MB each.
-KEPT_PARTS = 8
 #: Most tokens that one mark may commit: those of the longest request.
 MOST_COMMITTED = 1_000_000
 
@@ -143,37 +140,12 @@ class Trace:
         if not isinstance(self.rows, StoredTable):
             yield self
             return
-        kept = vars(self).get("_parts")
-        for index, group in enumerate(self.rows.groups()):
-            part = kept.get(index) if kept is not None else None
-            if part is None:
-                part = object.__new__(Trace)
-                vars(part).update(
-                    tables={**self.tables, "rows": group},
-                    manifest=self.manifest,
-                    _whole=self,
-                    duration_ps=self.duration_ps,
-                )
-                if kept is not None and len(kept) < KEPT_PARTS:
-                    kept[index] = part
+        for group in self.rows.groups():
+            part = object.__new__(Trace)
+            vars(part).update(
+                tables={**self.tables, "rows": group}, manifest=self.manifest, _whole=self, duration_ps=self.duration_ps
+            )
             yield part
-
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
-        """Keep the pieces of a stored trace between calls of :meth:`parts`, for reports that go through it often.
-
-        What was read of them and what follows from it is held until the block ends; for a trace of up to four times
-        `KEPT_PARTS` pieces the first `KEPT_PARTS` of them, for longer ones none, as few of many gain little.
-        """
-        short = not self.stored or self.rows.file.metadata.num_row_groups <= 4 * KEPT_PARTS
-        if not short or "_parts" in vars(self):
-            yield
-            return
-        vars(self)["_parts"] = {}
-        try:
-            yield
-        finally:
-            del vars(self)["_parts"]  # they name this trace, which would outlive its use
 
     @property
     def whole(self) -> Trace:

@@ -32,7 +32,7 @@ from archsim.trace.columns import (
     run_digest,
 )
 from archsim.trace.manifest import read_manifest, seal
-from archsim.trace.stored import LONG, LONG_ROWS, ROW_GROUP, StoredTable, open_table, read_group
+from archsim.trace.stored import LONG, LONG_ROWS, ROW_GROUP, ParquetTable, open_table, read_group
 from archsim.units import InputError
 
 LOCK = ".lock"
@@ -115,8 +115,6 @@ class TraceWriter:
         Identity of the run.
     adapt : Mapping[str, Callable], optional
         Per table, a function from the columns that are appended to those of the schema (the engine's ids to names).
-    passing : bool
-        The folder goes with this process: written fast rather than small.
 
     Raises
     ------
@@ -129,15 +127,12 @@ class TraceWriter:
         folder: str | os.PathLike[str],
         config_digest: str,
         adapt: Mapping[str, Callable[[Columns], Columns]] | None = None,
-        *,
-        passing: bool = False,
     ) -> None:
         if not os.fspath(folder):
             raise InputError("the path of the run folder is empty; give one")
         self.folder = Path(folder)
         self._config_digest = config_digest
         self._adapt = dict(adapt or {})
-        self._passing = passing
         self._files: dict[str, Any] = {}
         self._digests: dict[str, TableDigest] = {}
         self._waiting: dict[str, list[Columns]] = {}
@@ -191,12 +186,11 @@ class TraceWriter:
         except OSError as error:
             raise self._full(error) from None
 
-    def _how(self, table: str) -> dict[str, Any]:
+    @staticmethod
+    def _how(table: str) -> dict[str, Any]:
         """How a table is packed; rows, whose columns ascend or repeat from row to row, by their differences."""
-        how: dict[str, Any] = {"compression": "lz4" if self._passing else "zstd", "use_dictionary": not self._passing}
-        if table == "rows":
-            how |= {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"}
-        return how
+        packed = {"use_dictionary": False, "column_encoding": "DELTA_BINARY_PACKED"} if table == "rows" else {}
+        return {"compression": "zstd", **packed}
 
     def _partial(self, name: str) -> Path:
         return self.folder / f".{name}.{os.getpid()}.partial"
@@ -234,6 +228,10 @@ class TraceWriter:
         self._release()
         self._made = []
         return self.folder
+
+    def table(self, table: str) -> ParquetTable:
+        """A table of the finished folder, left in its file."""
+        return ParquetTable(self.folder / f"{table}.parquet", table)
 
     def _rename(self) -> None:
         """Put all files in place of those of an older run; the manifest goes first and comes last."""
@@ -348,7 +346,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], dict[str, Columns]]:
     for table, facts in manifest["tables"].items():
         path = folder / f"{table}.parquet"
         if table in LONG and open_table(path).metadata.num_rows > LONG_ROWS:
-            tables[table] = stored = StoredTable(path, table)
+            tables[table] = stored = ParquetTable(path, table)
             found = stored.digest()
         else:
             tables[table] = columns = _read_table(path, table)

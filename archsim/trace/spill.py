@@ -7,17 +7,14 @@ table would have. Below ``LONG_ROWS`` rows nothing is written.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from archsim.trace.columns import Columns
 from archsim.trace.runfolder import TraceWriter
+from archsim.trace.scratch import Scratch
 from archsim.trace.stored import LONG_ROWS, ROW_GROUP
 
 
@@ -26,19 +23,18 @@ class Spill:
 
     Parameters
     ----------
-    start : Callable[[], TraceWriter]
-        Opens the run folder; called once, when the first piece has to be written.
-    temporary : bool
-        The folder is to go when nobody needs it any more (:func:`drop_with`), or when the run fails.
+    start : Callable[[], TraceWriter | Scratch]
+        Opens the run folder, or the file of a run that is not kept; called once, when the first piece has to be
+        written.
     """
 
-    def __init__(self, start: Callable[[], TraceWriter], *, temporary: bool = False) -> None:
-        self._start, self.temporary = start, temporary
+    def __init__(self, start: Callable[[], TraceWriter | Scratch]) -> None:
+        self._start = start
         self._chunks: list[Columns] = []
         self._held = 0
         self._next = 0  # rows written
         self._look_at = LONG_ROWS
-        self.writer: TraceWriter | None = None
+        self.writer: TraceWriter | Scratch | None = None
         self.finished = False
         self.tables: set[str] = set()  # others that were written
 
@@ -72,29 +68,39 @@ class Spill:
         self._held += len(live["row"])
         return self.columns()
 
-    def finish(self, manifest: Mapping[str, Any]) -> Path:
-        """Write what is held and complete the folder."""
+    def finish(self, tables: Mapping[str, Columns], manifest: Mapping[str, Any]) -> dict[str, Columns]:
+        """Write what is held, complete the folder if there is one, and return all tables: what was written is stored.
+
+        Parameters
+        ----------
+        tables : Mapping[str, Columns]
+            All tables that were not written.
+        manifest : Mapping[str, Any]
+            Facts of the run, for its folder.
+        """
         writer = self._opened()
-        if self._held:
+        if self.written and self._held:
             writer.append("rows", self.columns())
-            self._chunks.clear()
-        path = writer.finish(manifest)
+        self._chunks.clear()
+        written = [*self.tables, *(["rows"] if self.written else [])]
+        if isinstance(writer, TraceWriter):
+            for table, columns in tables.items():
+                writer.append(table, columns)
+            writer.finish(manifest)
         self.finished = True
-        return path
+        return {**tables, **{table: writer.table(table) for table in written}}
 
     def abort(self) -> None:
-        """Remove what was written, unless it is finished."""
-        if self.writer is not None and not self.finished:
+        """Remove what was written to a folder, unless it is finished."""
+        if isinstance(self.writer, TraceWriter) and not self.finished:
             self.writer.abort()
-            if self.temporary:
-                shutil.rmtree(self.writer.folder, ignore_errors=True)
 
     @property
     def written(self) -> int:
         """Rows that are in the folder already."""
         return self._next
 
-    def _opened(self) -> TraceWriter:
+    def _opened(self) -> TraceWriter | Scratch:
         if self.writer is None:
             self.writer = self._start()
         return self.writer
@@ -113,13 +119,3 @@ class Spill:
             self._next += whole
             self._held -= whole
         self._look_at = ROW_GROUP + 2 * self._held
-
-
-def scratch(config_digest: str) -> Spill:
-    """A spill into a folder of its own below the system's temporary folder; see :func:`drop_with`."""
-    return Spill(lambda: TraceWriter(tempfile.mkdtemp(prefix="archsim-"), config_digest, passing=True), temporary=True)
-
-
-def drop_with(owner: object, folder: Path) -> None:
-    """Remove `folder` when `owner` is gone."""
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""Tables too long for memory: left in their Parquet files and read one row group at a time."""
+"""Tables too long for memory: left in their files and read one row group at a time."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,14 +125,13 @@ class Group(Mapping[str, np.ndarray]):
     def __init__(self, table: StoredTable, index: int) -> None:
         self._table, self._index = table, index
         self._columns: dict[str, np.ndarray] = {}
-        self.rows: int = table.file.metadata.row_group(index).num_rows
+        self.rows: int = table.sizes[index]
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._columns:
-            table = self._table
-            if name not in table.names:
+            if name not in self._table.names:
                 raise KeyError(name)
-            self._columns |= read_group(table.path, table.file, self._index, [name])
+            self._columns[name] = self._table.read(self._index, name, self.__getitem__)
         return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -143,27 +142,34 @@ class Group(Mapping[str, np.ndarray]):
 
 
 class StoredTable(Mapping[str, np.ndarray]):
-    """A table that stays in its Parquet file.
+    """A table that stays in a file, in row groups.
 
     As a mapping it reads a whole column at a time; :meth:`groups` goes through it in bounded memory.
 
     Parameters
     ----------
-    path : Path
-        The file.
     table : str
         Name of the table.
+    names : tuple of str
+        Its columns.
+    sizes : list of int
+        Rows of each row group.
     """
 
-    def __init__(self, path: Path, table: str) -> None:
-        self.path, self.table = path, table
-        self.file = open_table(path)
-        self.names = tuple(self.file.schema_arrow.names)
-        self.rows: int = self.file.metadata.num_rows
-        sizes = [self.file.metadata.row_group(i).num_rows for i in range(self.file.metadata.num_row_groups)]
+    def __init__(self, table: str, names: tuple[str, ...], sizes: list[int]) -> None:
+        self.table, self.names, self.sizes = table, names, sizes
+        self.rows = sum(sizes)
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._columns: dict[str, np.ndarray] = {}  # read whole, the latest last
         self._latest: tuple[int, Group] | None = None
+
+    def read(self, index: int, name: str, get: Callable[[str], np.ndarray]) -> np.ndarray:
+        """A column of one row group; `get` gives the group's other columns."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """Digest (hex) of the table."""
+        raise NotImplementedError
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.names:
@@ -184,7 +190,7 @@ class StoredTable(Mapping[str, np.ndarray]):
         for index in range(int(left), int(right) + 1):
             at = int(self._first[index])
             if self._latest is None or self._latest[0] != index:
-                self._latest = (index, self.group(index))
+                self._latest = (index, Group(self, index))
             pieces.append({name: part[max(first - at, 0) : last - at] for name, part in self._latest[1].items()})
         return {name: np.concatenate([piece[name] for piece in pieces]) for name in self.names}
 
@@ -194,19 +200,37 @@ class StoredTable(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def group(self, index: int) -> Group:
-        """One row group."""
-        return Group(self, index)
-
     def groups(self) -> Iterator[Group]:
         """All row groups in order."""
-        for index in range(self.file.metadata.num_row_groups):
-            yield self.group(index)
+        for index in range(len(self.sizes)):
+            yield Group(self, index)
+
+
+class ParquetTable(StoredTable):
+    """A table in a run folder.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    table : str
+        Name of the table.
+    """
+
+    def __init__(self, path: Path, table: str) -> None:
+        self.path, self.file = path, open_table(path)
+        facts = self.file.metadata
+        sizes = [facts.row_group(i).num_rows for i in range(facts.num_row_groups)]
+        super().__init__(table, tuple(self.file.schema_arrow.names), sizes)
+
+    def read(self, index: int, name: str, get: Callable[[str], np.ndarray]) -> np.ndarray:
+        """A column of one row group."""
+        return read_group(self.path, self.file, index, [name])[name]
 
     def digest(self) -> str:
         """Digest (hex) of the table; columns of the wrong names or types raise InputError."""
         found = TableDigest(self.table)
-        for index in range(self.file.metadata.num_row_groups):
+        for index in range(len(self.sizes)):
             columns = read_group(self.path, self.file, index, list(self.names))
             try:
                 found.update(check_columns(self.table, columns))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import weakref
 from collections.abc import Mapping
 
@@ -12,13 +14,19 @@ import pytest
 from archsim import trace
 from archsim.config import InputError
 from archsim.engine import record, results
-from archsim.report.energy import by_phase_and_device, energy
+from archsim.report.energy import Split, by_phase_and_device, energy
 from archsim.report.null import null_model
+from archsim.report.power import Binned
+from archsim.report.summary import UnitTime, summarise
+from archsim.report.sums import sums, take
+from archsim.report.traffic import Executions
 from archsim.report.waste import waste
 from archsim.session import load, replay, report, run, tables
-from archsim.trace import Trace, diff, runfolder, spill, stored
+from archsim.trace import SCHEMA, Trace, diff, runfolder, scratch, spill, stored
+from archsim.trace.columns import digest_of
+from archsim.trace.scratch import Scratch, ScratchTable
 from archsim.trace.spill import Spill
-from archsim.trace.stored import StoredTable
+from archsim.trace.stored import ParquetTable, StoredTable
 
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:15", "tokens": 10, "prompts": 2}
 
@@ -35,7 +43,7 @@ def held():
 @pytest.fixture
 def short(monkeypatch):
     """Tables count as long from 2,000 rows on, in row groups of 512."""
-    for module in (spill, stored, runfolder, tables, trace):
+    for module in (spill, stored, runfolder, scratch, tables, trace):
         for name, rows in (("LONG_ROWS", 2000), ("ROW_GROUP", 512)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, rows)
@@ -69,43 +77,64 @@ def test_a_stored_run_has_the_digest_and_the_summary_of_one_in_memory(held, shor
     assert all(np.array_equal(held.trace.rows[name], result.trace.rows[name]) for name in held.trace.rows)
 
 
-@pytest.mark.parametrize("most", [0, 3, 1000])
-def test_a_summary_is_the_same_however_many_pieces_it_keeps(held, short, monkeypatch, most):
-    monkeypatch.setattr(trace, "KEPT_PARTS", most)
+def test_a_summary_reads_a_part_once_for_each_round_of_sums(short, monkeypatch):
     result = run(resolved(), trace="off")
-    assert result.trace.stored
-    same(*({k: v for k, v in r.summary.items() if k != "cpu_s"} for r in (held, result)))
-    assert result.warnings == held.warnings
+    read = []
+    monkeypatch.setattr(ScratchTable, "groups", lambda self: read.append(self.table) or StoredTable.groups(self))
+    assert summarise(Trace(result.trace.tables, result.trace.manifest)).items() <= result.summary.items()
+    assert read == ["rows"] * 4  # the check of units, the duration, and two rounds of sums
 
 
-def test_pieces_are_kept_while_a_trace_is_asked_to(short, monkeypatch):
+def test_sums_are_the_same_to_the_last_bit_whatever_is_taken_beside_them(short):
     made = run(resolved(), trace="off").trace
-    number = made.rows.file.metadata.num_row_groups
-    monkeypatch.setattr(trace, "KEPT_PARTS", number - 1)
-    with made.keeping():
-        first = list(made.parts())
-        with made.keeping():
-            pass
-        again = list(made.parts())
-    assert [a is b for a, b in zip(first, again)] == [True] * (number - 1) + [False]
-    assert all(a is not b for a, b in zip(first, made.parts()))
-    alive, folder = weakref.ref(made), made.rows.path.parent
-    del made, first, again
-    assert alive() is None  # no circle holds it, and its folder goes with it
-    assert not folder.exists()
+
+    def answers(trace):
+        times, busy, split, power = (sums(trace, kind) for kind in (Executions, UnitTime, Split, Binned))
+        return times.times.tolist(), busy.busy.tolist(), vars(split), power.headline_w(trace)
+
+    together, apart = (Trace(made.tables, made.manifest) for _ in range(2))
+    take(together, Binned, Split, UnitTime, Executions)
+    assert answers(together) == answers(apart)
 
 
-def test_pieces_of_a_very_long_trace_are_not_kept(short, monkeypatch):
+def test_what_a_run_wrote_goes_with_its_trace(short):
     made = run(resolved(), trace="off").trace
-    monkeypatch.setattr(trace, "KEPT_PARTS", (made.rows.file.metadata.num_row_groups - 1) // 4)
-    with made.keeping():
-        assert next(made.parts()) is not next(made.parts())
+    alive, file = weakref.ref(made), made.rows._scratch._file
+    assert not file.closed
+    assert os.fstat(file.fileno()).st_nlink == 0  # it has no name, so a process that is killed leaves nothing
+    assert 0 < os.fstat(file.fileno()).st_size < 40 * made.rows.rows
+    del made
+    assert alive() is None  # no circle holds it
+    assert file.closed
+
+
+def test_a_scratch_table_gives_back_what_was_written(short):
+    written, rng = Scratch(), np.random.default_rng(1)
+    columns = {name: rng.integers(-1, 9, 1300) * 10**place for place, name in enumerate(SCHEMA["rows"])}
+    columns |= {"unit": np.full(1300, -1), "end_ps": np.where(rng.random(1300) < 0.5, -(1 << 62), 1 << 62)}
+    columns |= {"work": np.full(1300, (1 << 63) - 1), "done": np.full(1300, -(1 << 63))}
+    for first, last in ((0, 100), (100, 1100), (1100, 1300)):
+        written.append("rows", {name: column[first:last] for name, column in columns.items()})
+    table = written.table("rows")
+    assert table.digest() == digest_of("rows", columns).digest()
+    assert table.sizes == [512, 512, 76, 200]
+    assert list(table) == list(columns)
+    for name, column in columns.items():
+        np.testing.assert_array_equal(table[name], column)
+    with pytest.raises(KeyError):
+        table["other"]
+
+
+def test_a_full_disk_is_one_line(short, monkeypatch):
+    monkeypatch.setattr(os, "write", lambda file, data: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
+    with pytest.raises(InputError, match="cannot be written: No space left"):
+        run(resolved(), trace="off")
 
 
 def test_a_stored_folder_loads_reports_and_replays(held, short, tmp_path):
     folder = run(resolved(), output=tmp_path / "run").folder
     saved = Trace.load(folder)
-    assert isinstance(saved.tables["script_rows"], StoredTable)
+    assert isinstance(saved.tables["script_rows"], ParquetTable)
     assert saved.digest == held.summary["digest"]
     assert diff(saved, saved) == ""
     assert len(list(saved.parts())) == -(-saved.rows.rows // 512)
@@ -144,7 +173,7 @@ def test_a_damaged_long_table_is_refused(short, tmp_path):
 
 
 def test_a_failed_run_leaves_nothing(short, tmp_path, monkeypatch):
-    monkeypatch.setattr(Spill, "finish", lambda self, manifest: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(Spill, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     for mode in ("off", "tasks"):
