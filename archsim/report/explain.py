@@ -39,18 +39,17 @@ def explain(trace: Trace) -> dict[str, Any]:
 
 def path(trace: Trace) -> Table:
     """Seconds of the run's path by unit, phase and operator, largest first; they add up to the run's time."""
-    rows, ops = trace.rows, trace.ops
+    stretches, ops = walk(trace), trace.ops
+    prefill_row = (trace.blocks["phase"] == "prefill")[trace.row_block]
+    kinds = [stretches.of(column) for column in (trace.rows["unit"], trace.row_op, prefill_row)]
+    found, kind = np.unique(kinds, axis=1, return_inverse=True)
+    lengths = np.zeros(found.shape[1], dtype=np.int64)
+    np.add.at(lengths, kind.ravel(), stretches.end_ps - stretches.start_ps)
     owned: dict[tuple[str, str, str], int] = {}
-    for row, start, end in walk(trace):
-        if row < 0:
-            key = (WAIT, "", "")
-        else:
-            op = trace.row_op[row]
-            prefill = trace.blocks["phase"][trace.row_block[row]] == "prefill"
-            phase = "prefill" if prefill else str(ops["phase"][op]) if op >= 0 else ""
-            name = str(ops["name"][op]) if op >= 0 else ""
-            key = (trace.unit_names[rows["unit"][row]], phase, name)
-        owned[key] = owned.get(key, 0) + end - start
+    for (unit, op, prefill), ps in zip(found.T.tolist(), lengths.tolist()):
+        phase, name = (str(ops["phase"][op]), str(ops["name"][op])) if op >= 0 else ("", "")
+        key = (trace.unit_names[unit], "prefill" if prefill else phase, name) if unit >= 0 else (WAIT, "", "")
+        owned[key] = owned.get(key, 0) + ps
     total = max(trace.duration_ps, 1)
     return [
         {"unit": unit, "phase": phase, "operator": name, "time_s": ps / PS_PER_S, "share": ps / total}

@@ -9,49 +9,88 @@ path: the trace holds times, not edges, and rows that ended at one instant canno
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
+from archsim.jit import warm_up
 from archsim.report.background import background_rows, has_background
 from archsim.report.latency import busy_ps
+from archsim.report.traffic import cached
 from archsim.trace import DONE, Trace
 from archsim.units import PS_PER_S, InputError, show
 
 WAIT = "wait"
 
 
-def walk(trace: Trace) -> Iterator[tuple[int, int, int]]:
-    """Rows on the path from the end of the run back to its start.
+class Path(NamedTuple):
+    """Stretches of the path from the end of a run back to its start; they cover the run.
 
-    Yields
-    ------
-    row, start_ps, end_ps
-        From last to first; `row` is a position in ``rows``, or -1 for time in which the path waited.
+    Attributes
+    ----------
+    row : int64[stretches]
+        Position in ``rows``, or -1 for time in which the path waited.
+    start_ps, end_ps : int64[stretches]
+        The stretch.
     """
+
+    row: np.ndarray
+    start_ps: np.ndarray
+    end_ps: np.ndarray
+
+    def of(self, column: np.ndarray) -> np.ndarray:
+        """What `column` of ``rows`` says of each stretch, -1 where the path waited."""
+        found = np.full(len(self.row), -1)
+        found[self.row >= 0] = column[self.row[self.row >= 0]]
+        return found
+
+
+def walk(trace: Trace) -> Path:
+    """The path of a run, found once for each trace."""
+    return cached(trace, _walk)
+
+
+def _walk(trace: Trace) -> Path:
     rows = trace.rows
     ran = np.flatnonzero(trace.ran & (rows["unit"] >= 0) & (trace.row_end_ps > rows["start_ps"]) & ~_beside(trace))
     ran = ran[np.argsort(trace.row_end_ps[ran], kind="stable")]
-    start, unit, block = (rows[name][ran] for name in ("start_ps", "unit", "block"))
+    start, unit, block = (rows[name][ran].astype(np.int64, copy=False) for name in ("start_ps", "unit", "block"))
     end = trace.row_end_ps[ran]
-    now, current = trace.duration_ps, -1
+    warm_up()
+    on = _follow(start, end, unit, block, trace.duration_ps)
+    row, begin, finish = np.full((3, 2 * len(on) + 1), -1)  # waits and rows in turn
+    row[1::2], begin[1::2], finish[1::2] = ran[on], start[on], end[on]
+    begin[::2], finish[::2] = np.append(end[on], 0), np.append(trace.duration_ps, start[on])
+    lasts = finish > begin
+    return Path(row[lasts], begin[lasts], finish[lasts])
+
+
+@njit(cache=True)
+def _follow(start, end, unit, block, now):
+    """Rows of the path from `now` back, as positions in the rows of ascending `end`."""
+    path = np.empty(len(end), dtype=np.int64)
+    n, reach, current = 0, len(end), -1
     while now > 0:
-        reach = bisect_right(end, now)
+        while reach > 0 and end[reach - 1] > now:
+            reach -= 1
         if reach == 0:
-            yield -1, 0, now
-            return
-        if end[reach - 1] < now:
-            yield -1, int(end[reach - 1]), now
-            now = int(end[reach - 1])
-        first = bisect_left(end, now, 0, reach)
+            break
+        now = end[reach - 1]
+        best = reach - 1
         if current >= 0:
-            here = block[current], unit[current]
-            current = max(range(first, reach), key=lambda i: (block[i] == here[0], unit[i] == here[1], i))
-        else:
-            current = reach - 1
-        yield int(ran[current]), int(start[current]), now
-        now = int(start[current])
+            most = -1
+            i = reach - 1
+            while i >= 0 and end[i] == now:
+                alike = 2 * int(block[i] == block[current]) + int(unit[i] == unit[current])
+                if alike > most:
+                    best, most = i, alike
+                i -= 1
+        path[n] = best
+        n += 1
+        current = best
+        now = start[current]
+    return path[:n].copy()
 
 
 def _beside(trace: Trace) -> np.ndarray:
@@ -67,10 +106,13 @@ def _beside(trace: Trace) -> np.ndarray:
 
 def owner(trace: Trace) -> dict[str, float]:
     """Seconds of the run that each unit owns, largest first; they add up to the run's time."""
+    path = walk(trace)
+    unit = path.of(trace.rows["unit"])
     owned: dict[str, int] = {}
-    for row, start, end in walk(trace):
-        name = WAIT if row < 0 else trace.unit_names[trace.rows["unit"][row]]
-        owned[name] = owned.get(name, 0) + end - start
+    for one in np.unique(unit).tolist():
+        name = WAIT if one < 0 else trace.unit_names[one]
+        mine = unit == one
+        owned[name] = int((path.end_ps[mine] - path.start_ps[mine]).sum())
     return {name: ps / PS_PER_S for name, ps in sorted(owned.items(), key=lambda item: (-item[1], item[0]))}
 
 

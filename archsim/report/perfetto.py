@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -290,9 +289,9 @@ def _arrows(trace: Trace, tick: int) -> tuple[dict[int, list[int]], dict[int, li
     """
     pairs = across(trace)
     if pairs is None:
-        path = [row for row, _, _ in walk(trace)]
-        steps = [(a, b) for b, a in pairwise(path) if a >= 0 and b >= 0]
-        pairs = (np.array([a for a, _ in steps], dtype=np.int64), np.array([b for _, b in steps], dtype=np.int64))
+        path = walk(trace).row
+        steps = (path[1:] >= 0) & (path[:-1] >= 0)
+        pairs = (path[1:][steps], path[:-1][steps])
     leave: dict[int, list[int]] = {}
     reach: dict[int, list[int]] = {}
     start = trace.rows["start_ps"] // tick
@@ -306,10 +305,10 @@ def _arrows(trace: Trace, tick: int) -> tuple[dict[int, list[int]], dict[int, li
 def _owner(writer: _Writer, trace: Trace) -> None:
     """The unit that owns each stretch of the run's time (see :mod:`archsim.report.owner`), as a track of its own."""
     last, since, until = -2, 0, 0
-    units = trace.rows["unit"]  # once: a long table reads a column from its file
+    path = walk(trace)
+    units = path.of(trace.rows["unit"])
     stretches = []
-    for row, begin, end in walk(trace):  # from the end to the start
-        unit = int(units[row]) if row >= 0 else -1
+    for unit, begin, end in zip(units.tolist(), path.start_ps.tolist(), path.end_ps.tolist()):  # from the end back
         if unit != last:
             stretches.append((since, until, last))
             last, until = unit, end

@@ -305,7 +305,7 @@ def test_timeline_and_latency():
 
 def test_owner_walks_back_through_what_was_waited_for():
     # 39-40 nothing, control 38-39, projection 36-38, compute 28-36, load 20-28 (same block), compute 10-20, load 0-10
-    assert list(walk(sample())) == [
+    assert list(zip(*walk(sample()))) == [
         (-1, 39 * US, 40 * US), (9, 38 * US, 39 * US), (6, 36 * US, 38 * US), (5, 28 * US, 36 * US),
         (4, 20 * US, 28 * US), (1, 10 * US, 20 * US), (0, 0, 10 * US),
     ]  # fmt: skip
@@ -330,9 +330,9 @@ def test_owner_prefers_the_queue_to_a_stranger():
     base["block"] = np.array([1, 2, 3])
     base["start_ps"] = base["flow_ps"] = np.array([0, 10, 30]) * US
     base["end_ps"] = np.array([30, 30, 40]) * US
-    assert [row for row, _, _ in walk(changed(rows=base))] == [2, 1, -1]
+    assert walk(changed(rows=base)).row.tolist() == [2, 1, -1]
     base["block"] = np.array([3, 2, 3])
-    assert [row for row, _, _ in walk(changed(rows=base))] == [2, 0]
+    assert walk(changed(rows=base)).row.tolist() == [2, 0]
 
 
 def test_area():

@@ -109,8 +109,8 @@ class DramSpec(BaseModel):
     def _times_count(self) -> DramSpec:
         if self.timing_factor != 1 and self.calibrated == "none":
             raise ValueError(
-                f"timing_factor {self.timing_factor:g} acts through the command-level kernel; with calibrated: none set "
-                "rate_factor instead, which moves every rate of the memory"
+                f"timing_factor {self.timing_factor:g} acts through the command-level kernel; with calibrated: none "
+                "set rate_factor instead, which moves every rate of the memory"
             )
         return self
 
