@@ -41,15 +41,16 @@ def path(trace: Trace) -> Table:
     """Seconds of the run's path by unit, phase and operator, largest first; they add up to the run's time."""
     stretches, ops = walk(trace), trace.ops
     prefill_row = (trace.blocks["phase"] == "prefill")[trace.row_block]
-    kinds = [stretches.of(column) for column in (trace.rows["unit"], trace.row_op, prefill_row)]
-    found, kind = np.unique(kinds, axis=1, return_inverse=True)
-    lengths = np.zeros(found.shape[1], dtype=np.int64)
-    np.add.at(lengths, kind.ravel(), stretches.end_ps - stretches.start_ps)
+    kinds = tuple(stretches.of(column) for column in (trace.rows["unit"], trace.row_op, prefill_row))
+    lengths = np.zeros((len(trace.unit_names) + 1, len(ops["op"]) + 1, 2), dtype=np.int64)  # the last of each: none
+    np.add.at(lengths, kinds, stretches.end_ps - stretches.start_ps)
+    names = [*zip(ops["phase"].tolist(), ops["name"].tolist()), ("", "")]
     owned: dict[tuple[str, str, str], int] = {}
-    for (unit, op, prefill), ps in zip(found.T.tolist(), lengths.tolist()):
-        phase, name = (str(ops["phase"][op]), str(ops["name"][op])) if op >= 0 else ("", "")
-        key = (trace.unit_names[unit], "prefill" if prefill else phase, name) if unit >= 0 else (WAIT, "", "")
-        owned[key] = owned.get(key, 0) + ps
+    for unit, op, prefill in np.argwhere(lengths).tolist():
+        phase, name = names[op]
+        waited = unit == len(trace.unit_names)
+        key = (WAIT, "", "") if waited else (trace.unit_names[unit], "prefill" if prefill else phase, name)
+        owned[key] = owned.get(key, 0) + int(lengths[unit, op, prefill])
     total = max(trace.duration_ps, 1)
     return [
         {"unit": unit, "phase": phase, "operator": name, "time_s": ps / PS_PER_S, "share": ps / total}

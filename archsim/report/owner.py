@@ -107,13 +107,11 @@ def _beside(trace: Trace) -> np.ndarray:
 def owner(trace: Trace) -> dict[str, float]:
     """Seconds of the run that each unit owns, largest first; they add up to the run's time."""
     path = walk(trace)
-    unit = path.of(trace.rows["unit"])
-    owned: dict[str, int] = {}
-    for one in np.unique(unit).tolist():
-        name = WAIT if one < 0 else trace.unit_names[one]
-        mine = unit == one
-        owned[name] = int((path.end_ps[mine] - path.start_ps[mine]).sum())
-    return {name: ps / PS_PER_S for name, ps in sorted(owned.items(), key=lambda item: (-item[1], item[0]))}
+    names = [*trace.unit_names, WAIT]
+    owned = np.zeros(len(names), dtype=np.int64)
+    np.add.at(owned, path.of(trace.rows["unit"]), path.end_ps - path.start_ps)
+    found = {name: ps for name, ps in zip(names, owned.tolist()) if ps}
+    return {name: ps / PS_PER_S for name, ps in sorted(found.items(), key=lambda item: (-item[1], item[0]))}
 
 
 def gains(trace: Trace, more: float = 0.1) -> dict[str, float]:
