@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from archsim.engine.bench import measure
 
@@ -19,6 +20,32 @@ def cpu_s(work: Callable[[], Any]) -> float:
         times += 1
         spent = time.process_time() - began
     return spent / times
+
+
+def python_addition(times: int = 1_000_000) -> Callable[[], float]:
+    """Nanoseconds of one addition in a loop of the interpreter: how fast the machine is, whatever archsim does."""
+
+    def loop() -> int:
+        total = 0
+        for i in range(times):
+            total += i
+        return total
+
+    return lambda: cpu_s(loop) / times * 1e9
+
+
+@njit(cache=True)
+def _chain(steps):
+    x = np.int64(steps)
+    for i in range(steps):
+        x = x * 6364136223846793005 ^ i
+    return x
+
+
+def jitted_multiplication(times: int = 20_000_000) -> Callable[[], float]:
+    """Nanoseconds of one step of a chain of dependent 64-bit products in a jitted loop: the clock, about."""
+    _chain(1)
+    return lambda: cpu_s(lambda: _chain(times)) / times * 1e9
 
 
 def engine(units: int, pools: int, rows: int = 400_000) -> Callable[[], float]:

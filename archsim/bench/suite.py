@@ -56,6 +56,8 @@ def _process(*arguments: str, cold: bool = False) -> Callable[[], Callable[[], f
 
 
 SUITE = (
+    Benchmark("machine.python", "ns/addition", kernels.python_addition),
+    Benchmark("machine.jit", "ns/product", kernels.jitted_multiplication),
     Benchmark("engine.12x4", "events/s", lambda: kernels.engine(12, 4), 5e6, most=False),
     Benchmark("engine.40x10", "events/s", lambda: kernels.engine(40, 10), 1.5e6, most=False),
     Benchmark("engine.emit", "ns/row", kernels.emission),
