@@ -35,6 +35,10 @@ class Kept:
         """Size of all items of a kind."""
         return self._sizes.get(kind, 0)
 
+    def holds(self, kind: str, key: Hashable) -> bool:
+        """Whether there is an item of a key."""
+        return key in self._items.get(kind, {})
+
     def get(self, kind: str, key: Hashable, make: Callable[[], Item], size: Callable[[Item], int]) -> Item:
         """Item of a key; made, and kept, where there is none. What `make` raises is not kept."""
         items = self._items.setdefault(kind, {})
@@ -72,6 +76,12 @@ def sharing() -> Iterator[None]:
 def active() -> bool:
     """Whether anything is kept now."""
     return _kept.get() is not None
+
+
+def holds(kind: str, key: Hashable) -> bool:
+    """Whether :func:`shared` would return what was made before."""
+    kept = _kept.get()
+    return kept is not None and kept.holds(kind, key)
 
 
 def shared(kind: str, key: Hashable, make: Callable[[], Item], size: Callable[[Item], int] = lambda item: 1) -> Item:

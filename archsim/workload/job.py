@@ -228,7 +228,7 @@ class Job(Context):
     def estimate(self, passes: Sequence[Pass]) -> int:
         """Time of passes alone on the machine, ps."""
         assert self.sim is not None
-        return self.sim.estimate(chain([self.planner.block(one) for one in passes]))
+        return self.sim.estimate(self.planner.chained(passes))
 
     def control(self, name: str, work: int | Ops, *, on: str = "cpu", after: Any = None) -> Handle:
         """Emit control logic on a device: `work` instructions of a CPU, or an operator that the device has priced."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from archsim.authored import defined_at, located, shown
 from archsim.config import InputError
 from archsim.device import Device, OpKind, Ops, Rows
-from archsim.sharing import active, shared
+from archsim.sharing import active, holds, shared
 from archsim.system import System
 
 _SHARED = ("macs", "weight_bytes", "in_bytes", "out_bytes", "kv_bytes")
@@ -61,6 +61,7 @@ class OpTable:
         self._counts: list[tuple[int, str, int]] = []
         self._draws: list[tuple[int, int, int]] = []
         self._kinds: dict[str, object | None] = {}
+        self._prepared: dict[tuple[Any, ...], _Made] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -90,18 +91,47 @@ class OpTable:
             found = self._lowered[key] = self._add(device, role, phase, name, ops, made)
         return found
 
-    def _made(self, device: Device, role: str, name: str, ops: Ops, values: tuple[int, ...]) -> _Made:
-        """Rows of an operator; runs of one sweep share those of equal devices."""
+    def prepare(self, device: Device, role: str, phase: str, name: str, ops: Ops) -> None:
+        """Make the rows of operators that :meth:`lower` will be asked for one by one; several take little longer.
+
+        Columns are of any length. What the device cannot run is left for :meth:`lower` to refuse.
+        """
+        found: dict[tuple[int, ...], int] = {}
+        for i, values in enumerate(zip(*(column.tolist() for column in ops), strict=True)):
+            if (device.name, role, phase, name, values) not in self._lowered and not self._is_made(device, values):
+                found.setdefault(values, i)
+        if len(found) < 2:
+            return
+        some = Ops._make([column[list(found.values())] for column in ops])
+        try:
+            made = self._make(device, role, name, some)
+        except (InputError, TypeError):  # TypeError: a device that takes one operator at a time
+            return
+        self._prepared |= {(device.name, values): each for values, each in zip(found, made)}
+
+    def _is_made(self, device: Device, values: tuple[int, ...]) -> bool:
+        kind = self._kind(device)
+        return (device.name, values) in self._prepared or (kind is not None and holds("lowered", (kind, values)))
+
+    def _kind(self, device: Device) -> object | None:
+        """What devices of the runs of one sweep must have in common to share rows; None where nothing is shared."""
         if not active():
-            return self._make(device, role, name, ops)
+            return None
         if device.name not in self._kinds:
             self._kinds[device.name] = _kind_of(device)
-        kind = self._kinds[device.name]
-        if kind is None:
-            return self._make(device, role, name, ops)
-        return shared("lowered", (kind, values), lambda: self._make(device, role, name, ops), lambda made: made.size)
+        return self._kinds[device.name]
 
-    def _make(self, device: Device, role: str, name: str, ops: Ops) -> _Made:
+    def _made(self, device: Device, role: str, name: str, ops: Ops, values: tuple[int, ...]) -> _Made:
+        """Rows of an operator; runs of one sweep share those of equal devices."""
+
+        def make() -> _Made:
+            return self._prepared.pop((device.name, values), None) or self._make(device, role, name, ops)[0]
+
+        kind = self._kind(device)
+        return make() if kind is None else shared("lowered", (kind, values), make, lambda made: made.size)
+
+    def _make(self, device: Device, role: str, name: str, ops: Ops) -> list[_Made]:
+        """Rows of operators, one after the other."""
         try:
             rows = device.lower(ops)
         except ValueError as error:
@@ -109,13 +139,9 @@ class OpTable:
             raise InputError(f"{role}: {name} ({shape}) cannot run on {device.name}: {located(error)}") from None
         _check_rows(device, rows)
         self._check_range(device, role, name, rows)
-        parts = _row_shares(rows, len(rows.unit))
-        split = [_shared_out(int(getattr(ops, column)[0]), parts) for column in _SHARED]
-        counts, draws = [], []
-        for i, (row, pools, coefs) in enumerate(zip(rows.counts.tolist(), rows.pool.tolist(), rows.coef.tolist())):
-            counts += [(i, action, count) for action, count in zip(rows.actions, row) if count]
-            draws += [(i, pool, coef) for pool, coef in zip(pools, coefs) if pool >= 0]
-        return _Made(rows, list(zip(*split)), counts, draws)
+        totals = zip(*(getattr(ops, column).tolist() for column in _SHARED), strict=True)
+        spans = itertools.pairwise(_cuts(device, rows, len(ops.kind)))
+        return [_one(rows, *span, total) for span, total in zip(spans, totals, strict=True)]
 
     def _add(self, device: Device, role: str, phase: str, name: str, ops: Ops, made: _Made) -> Lowered:
         """Enter the rows of an operator."""
@@ -189,10 +215,31 @@ def _check_rows(device: Device, rows: Rows) -> None:
         )
 
 
-def _row_shares(rows: Rows, n: int) -> list[int]:
+def _cuts(device: Device, rows: Rows, operators: int) -> list[int]:
+    """Where the rows of each operator begin, and where those of the last one end."""
+    if operators == 1:
+        return [0, len(rows.op)]
+    first = np.searchsorted(rows.op, np.arange(operators + 1))
+    if (rows.op[1:] < rows.op[:-1]).any() or (first[1:] == first[:-1]).any() or first[0] or first[-1] != len(rows.op):
+        raise InputError(f"{defined_at(device.lower)} must return the rows of one operator after those of the other")
+    return first.tolist()
+
+
+def _one(rows: Rows, first: int, last: int, totals: tuple[int, ...]) -> _Made:
+    """What was made of one of several operators: the rows ``first <= row < last``."""
+    if last - first < len(rows.op):
+        rows = Rows(*(column[first:last] for column in rows[:-1]), rows.actions)
+    parts = _row_shares(rows.work.tolist())
+    counts, draws = [], []
+    for i, (row, pools, coefs) in enumerate(zip(rows.counts.tolist(), rows.pool.tolist(), rows.coef.tolist())):
+        counts += [(i, action, count) for action, count in zip(rows.actions, row) if count]
+        draws += [(i, pool, coef) for pool, coef in zip(pools, coefs) if pool >= 0]
+    return _Made(rows, list(zip(*(_shared_out(total, parts) for total in totals))), counts, draws)
+
+
+def _row_shares(work: list[int]) -> list[int]:
     """Cumulated work of the rows, by which an operator's MACs and bytes are shared out (equal when there is none)."""
-    work = rows.work.tolist()
-    return [0, *itertools.accumulate(work if any(work) else [1] * n)]
+    return [0, *itertools.accumulate(work if any(work) else [1] * len(work))]
 
 
 def _shared_out(total: int, cumulated: list[int]) -> list[int]:

@@ -8,9 +8,9 @@ slot back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import networkx as nx
 import numpy as np
@@ -19,93 +19,16 @@ from archsim.config import InputError
 from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block
 from archsim.system import System
-from archsim.workload.blocks import COPIED, BlockRows, Patch, forked, patch
+from archsim.workload.blocks import COPIED, BlockRows, Patch, chain, forked
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
 from archsim.workload.ops import kv_copy_ops, ops_of
 from archsim.workload.optable import Lowered, OpTable
+from archsim.workload.passes import Pass, Placement
 from archsim.workload.recent import Recent
-from archsim.workload.templates import Planned, Sized, Skeleton, skeleton_of
+from archsim.workload.templates import ATTENTION, Planned, Series, Sized, Skeleton, series_of, skeleton_of
 
-
-@dataclass(frozen=True)
-class Placement:
-    """Where the parts of one model live and run.
-
-    `layers_on` and `head_on` are device names of the system in order of preference; the first that is there and runs
-    an operator gets it; `batch_on` takes the place of `layers_on` in batched passes. `ring` is the number of layer
-    buffers that a reader of flash may fill ahead, `pinned` the number of layers, from the first, that DRAM holds (set
-    from the job's DRAM budget). `beside` are devices that take a share of the columns of every product
-    (:attr:`Pass.beside`) and run it at the same time. `shares` names the role whose weights this one computes with (the
-    same model on other devices); they are not stored twice. With `uncached_logits` the CPU reads logits that another
-    device wrote past its caches.
-    """
-
-    layers_in: Literal["dram", "flash"] = "dram"
-    head_in: Literal["dram", "flash"] = "dram"
-    layers_on: tuple[str, ...] = ("npu", "gpu", "cpu")
-    head_on: tuple[str, ...] = ("cpu",)
-    batch_on: tuple[str, ...] = ()
-    ring: int = 6
-    pinned: int = 0
-    beside: tuple[str, ...] = ()
-    shares: str = ""
-    uncached_logits: bool = False
-
-    def within(self, model: ModelSpec, dram_fraction: float) -> Placement:
-        """Placement under a DRAM budget: the first layers are pinned.
-
-        With all layers pinned, or when the projection is the embedding table itself, the projection is in DRAM too.
-        """
-        pinned = round(dram_fraction * model.layers) if self.layers_in == "flash" else model.layers
-        whole = pinned == model.layers
-        head_in = "dram" if model.tied_embeddings or (whole and self.layers_in == "flash") else self.head_in
-        return replace(self, layers_in="dram" if whole else "flash", head_in=head_in, pinned=pinned)
-
-    @property
-    def streams(self) -> bool:
-        """Whether anything is read from flash in a pass."""
-        return "flash" in (self.layers_in, self.head_in)
-
-
-@dataclass(frozen=True)
-class Pass:
-    """One pass of a model: all that its plan depends on.
-
-    Parameters
-    ----------
-    role, phase : str
-        Whose model, and the phase of :mod:`archsim.workload.graph`.
-    rows, kv : int
-        Rows of the pass and cached rows before it.
-    projected, leaves, depths
-        See :func:`archsim.workload.ops.ops_of`; with ``projected=0`` the pass has no tail.
-    spilled : int
-        Cached rows that live in flash: every layer reads them back before its attention.
-    first, last : int
-        Layers ``first <= layer < last``; the look-up belongs to the first layer, the tail to the last.
-    reads : str
-        ``own``: the block reads the flash-resident layers that it runs. ``ahead``: it is these reads alone, which may
-        run while a policy decides. ``landed``: it waits, layer by layer, for the reads of an ``ahead`` block.
-    batched : bool
-        Whether it runs where the placement's ``batch_on`` says.
-    beside : int
-        Columns of every product, in 1024ths, that the placement's `beside` devices compute.
-    """
-
-    role: str
-    phase: str
-    rows: int = 1
-    kv: int = 0
-    projected: int | None = None
-    leaves: int = 1
-    depths: tuple[int, ...] | None = None
-    spilled: int = 0
-    first: int = 0
-    last: int | None = None
-    reads: Literal["own", "ahead", "landed"] = "own"
-    batched: bool = False
-    beside: int = 0
+__all__ = ["COLUMN_SHARES", "OWN_PHASE", "Pass", "Placement", "Planner"]
 
 
 #: Parts of a product's columns that :attr:`Pass.beside` counts.
@@ -158,6 +81,7 @@ class Planner:
         self._templates: Recent[Planned | Sized] = Recent()
         self._skeletons: dict[Pass, Skeleton] = {}
         self._attentions: Recent[Lowered] = Recent()
+        self._series: Recent[Series] = Recent()
         self._blocks: Recent[Block] = Recent()  # what they share with their template is not copied
 
     def block(self, asked: Pass) -> Block:
@@ -170,11 +94,37 @@ class Planner:
         """
         block = self._blocks.get(asked)
         if block is None:
-            _, found, lowered = self._found(asked)
-            sized = isinstance(found, Sized)
-            block = found.block(lowered) if sized else patch(found.block, self.attention(asked, found))
+            key, found, lowered = self._found(asked)
+            if isinstance(found, Sized):
+                block = found.block(lowered)
+            else:
+                block = found.block if lowered is None else self._repeated(key, found, 1).block([lowered])
             self._blocks.keep(asked, block, block.rows)
         return block
+
+    def chained(self, passes: Sequence[Pass]) -> Block:
+        """Plan passes that run one after the other; see :meth:`block`."""
+        alike = itertools.groupby(passes, lambda asked: replace(asked, kv=0))
+        return chain([self._in_series(list(group)) for _, group in alike])
+
+    def _in_series(self, passes: Sequence[Pass]) -> Block:
+        """Plan passes that differ in their cached length alone."""
+        if len(passes) == 1:
+            return self.block(passes[0])
+        self._prepare(passes)
+        key, plan, _ = found = self._found(passes[0])
+        lowered = [one for _, other, one in (found, *map(self._found, passes[1:])) if other is plan and one is not None]
+        if len(lowered) < len(passes):  # without attention, or not all of one plan
+            return chain([self.block(asked) for asked in passes])
+        return self._repeated(key, plan, len(passes)).block(lowered)
+
+    def _repeated(self, key: Pass, plan: Planned | Sized, times: int) -> Series:
+        found = self._series.get((key, times))
+        if found is None:
+            layers = (key.last or self.models[key.role].layers) - key.first
+            found = series_of(plan.planned() if isinstance(plan, Sized) else plan, layers, times)
+            self._series.keep((key, times), found, found.rows)
+        return found
 
     def planned(self, asked: Pass) -> tuple[Pass, Planned]:
         """Plan of a pass whose attention is to be patched for the length asked, and the pass it is kept under."""
@@ -216,10 +166,21 @@ class Planner:
     def _attention(self, asked: Pass) -> Lowered:
         found = self._attentions.get(asked)
         if found is None:
-            names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
-            found = self._lower(asked, "attn.attention", _pick(ops, names.index("attn.attention")), layer=0)
+            found = self._lower(asked, ATTENTION, self._attention_ops(asked), layer=0)
             self._attentions.keep(asked, found, len(found.op))
         return found
+
+    def _attention_ops(self, asked: Pass) -> Ops:
+        names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
+        return _pick(ops, names.index(ATTENTION))
+
+    def _prepare(self, passes: Sequence[Pass]) -> None:
+        """Make the rows of the attention of several passes in one go."""
+        fresh = [asked for asked in passes if self._attentions.get(asked) is None]
+        if len(fresh) > 1:
+            columns = zip(*map(self._attention_ops, fresh), strict=True)
+            device, phase = self._where(fresh[0], OpKind.ATTENTION, head=False)
+            self.ops.prepare(device, fresh[0].role, phase, ATTENTION, Ops(*map(np.concatenate, columns)))
 
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
@@ -349,14 +310,18 @@ class Planner:
     def _lower(self, asked: Pass, name: str, ops: Ops, layer: int) -> Lowered:
         role, kind = asked.role, OpKind(int(ops.kind[0]))
         head = layer < 0 and name.startswith("head.")
-        phase = role if role in OWN_PHASE else "projection" if head else "compute"
-        device = self.device(role, kind, head, asked.batched)
+        device, phase = self._where(asked, kind, head)
         apart = self.placements[role].uncached_logits and kind == OpKind.SAMPLE
         if apart and self.device(role, OpKind.PROJECTION, True, asked.batched) is not device:
             ops = ops._replace(n=np.ones(1, dtype=np.int64))  # another device wrote the logits
         if kind == OpKind.PROJECTION and head:
             return self._project(device, asked, phase, name, ops)
         return self.ops.lower(device, role, phase, name, ops)
+
+    def _where(self, asked: Pass, kind: OpKind, head: bool) -> tuple[Device, str]:
+        """Device that an operator of a pass runs on, and the phase it is counted for."""
+        phase = asked.role if asked.role in OWN_PHASE else "projection" if head else "compute"
+        return self.device(asked.role, kind, head, asked.batched), phase
 
     def _project(self, first: Device, asked: Pass, phase: str, name: str, ops: Ops) -> Lowered:
         """Projection on the first device of the placement whose kernels take one of that size."""

@@ -86,7 +86,7 @@ class Runtime:
         """
         keeper = self.keeper(passes[0].role, passes[0].batched)
         if keeper is None or passes[0].reads == "ahead":  # reads into the ring touch no window
-            return None, chain([self.planner.block(asked) for asked in passes]), []
+            return None, self.planner.chained(passes), []
         planned = [keeper.plan(asked) for asked in passes]
         later = [part for prelude, block, _ in planned[1:] for part in (prelude, block) if part is not None]
         changes = [change for _, _, change in planned if change is not None]

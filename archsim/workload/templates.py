@@ -14,10 +14,11 @@ import numpy as np
 
 from archsim.device import Ops
 from archsim.engine.sim import Block
-from archsim.workload.blocks import COPIED, JOIN
+from archsim.workload.blocks import COPIED, JOIN, chain, patch
 from archsim.workload.optable import Lowered
 
-_ATTENTION = "attn.attention"
+#: Name of the one operator of a layer that depends on the cached length.
+ATTENTION = "attn.attention"
 
 
 class Planned(NamedTuple):
@@ -37,6 +38,48 @@ class Planned(NamedTuple):
     def rows(self) -> int:
         """Rows that are kept of it."""
         return self.block.rows
+
+
+class Series(NamedTuple):
+    """A plan so many times in a row, each time with attention for another cached length.
+
+    Attributes
+    ----------
+    plan : Planned
+        The plan that often, one after the other.
+    source : int64 [n]
+        For each attention row, its row among those of one layer each time.
+    base : dict of arrays
+        Columns of the latter in the plan.
+    """
+
+    plan: Planned
+    source: np.ndarray
+    base: dict[str, np.ndarray]
+
+    @property
+    def rows(self) -> int:
+        """Rows that are kept of it."""
+        return self.plan.rows
+
+    def block(self, lowered: Sequence[Lowered]) -> Block:
+        """The block, with these rows of attention for each time; a column in which they agree is shared."""
+        columns = {name: np.concatenate([getattr(one, name) for one in lowered]) for name in COPIED}
+        changed = {name: column[self.source] for name, column in columns.items() if (column != self.base[name]).any()}
+        return patch(self.plan.block, [(self.plan.attention, changed)])
+
+
+def series_of(plan: Planned, layers: int, times: int) -> Series:
+    """A plan of so many layers, `times` in a row."""
+    rows, each = plan.block.rows, len(plan.attention) // layers
+    offsets = np.arange(times)[:, None]
+    attention = (plan.attention + rows * offsets).ravel()
+    source = (np.tile(np.arange(each), layers) + each * offsets).ravel()
+    block = chain([plan.block] * times)
+    first = (plan.attention[:each] + rows * offsets).ravel()
+    return Series(
+        plan._replace(block=block, attention=attention), source, {name: getattr(block, name)[first] for name in COPIED}
+    )
 
 
 class Skeleton(NamedTuple):
@@ -101,7 +144,7 @@ class Sized(NamedTuple):
         """The block, with the attention of a layer for another cached length."""
         if attention is None:
             return self.skeleton.whole(self.columns)
-        at = [name for _, name, _ in self.skeleton.firsts].index(_ATTENTION)
+        at = [name for _, name, _ in self.skeleton.firsts].index(ATTENTION)
         first = sum(self.skeleton.lengths[:at])
         columns = {name: column.copy() for name, column in self.columns.items()}
         for name, column in columns.items():

@@ -228,3 +228,63 @@ def test_without_an_npu_everything_runs_on_the_cpu():
     plan = planner(System.from_data({"name": "no_npu", "devices": devices}))
     plan.block(Pass("target", "decode", 1, 10))
     assert set(plan.ops.tables()["ops"]["device"]) == {"cpu"}
+
+
+def draft_planner(name="ahasd_samsung", on=("pim",)):
+    machine = System.from_data(load_config("system", name).data)
+    spec = model("llama2-1.3b")
+    return Planner(machine, {"draft": spec}, {"draft": Placement(layers_on=on).within(spec, 0.0)}, {})
+
+
+def in_a_row(first, lengths, rows=1, phase="draft_next"):
+    return [Pass("draft", phase, rows, kv, projected=1) for kv in range(first, first + lengths)]
+
+
+#: Passes one after the other: alike, of two sizes, with a length met before, of several rows.
+SERIES = {
+    "one": in_a_row(40, 1),
+    "alike": in_a_row(40, 6),
+    "two sizes": in_a_row(40, 1, 3, "draft") + in_a_row(43, 5),
+    "again": in_a_row(40, 3) + in_a_row(41, 4),
+    "rows": in_a_row(40, 1, 2, "verify") + in_a_row(50, 3, 4, "verify"),
+}
+
+
+@pytest.mark.parametrize("on", [("pim",), ("npu",)])
+@pytest.mark.parametrize("name", SERIES)
+def test_passes_in_a_row_are_planned_as_one_by_one(name, on):
+    alone, together = draft_planner(on=on), draft_planner(on=on)
+    for _ in range(2):  # the second time from what is kept
+        expected = chain([alone.block(asked) for asked in SERIES[name]])
+        found = together.chained(SERIES[name])
+        for column in expected._fields:
+            np.testing.assert_array_equal(getattr(found, column), getattr(expected, column), err_msg=column)
+    for table, columns in alone.ops.tables().items():
+        for column, values in columns.items():
+            np.testing.assert_array_equal(together.ops.tables()[table][column], values, err_msg=column)
+
+
+def test_attention_of_passes_in_a_row_is_lowered_in_one_call(monkeypatch):
+    plan, sizes = draft_planner(), []
+    plan.block(in_a_row(39, 1)[0])
+    device = plan.system.devices["pim"]
+    monkeypatch.setattr(device, "lower", lambda ops, lower=device.lower: sizes.append(len(ops.kind)) or lower(ops))
+    plan.chained(in_a_row(40, 6))
+    plan.chained(in_a_row(44, 4))
+    assert sizes == [6, 2]
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        lambda ops, lower: lower(ops) if ops.kv.item() >= 0 else None,  # numbers of one operator only
+        lambda ops, lower: lower(ops._replace(**{name: column[:1] for name, column in ops._asdict().items()})),
+    ],
+)
+def test_a_device_that_lowers_one_operator_at_a_time_is_asked_for_one(monkeypatch, spoiled):
+    expected, plan = draft_planner(), draft_planner()
+    device = plan.system.devices["pim"]
+    monkeypatch.setattr(device, "lower", lambda ops, lower=device.lower: spoiled(ops, lower))
+    passes = in_a_row(40, 4)
+    for column, other in zip(plan.chained(passes), expected.chained(passes)):
+        np.testing.assert_array_equal(column, other)
