@@ -9,7 +9,7 @@ import numpy as np
 
 from archsim.report.states import slowed_devices, spans, voltage_factors
 from archsim.report.sums import sums
-from archsim.report.traffic import action_counts, cached, fractions, free_rows
+from archsim.report.traffic import action_counts, actions_of, cached, fractions, free_rows
 from archsim.trace import Trace, positions
 from archsim.units import PS_PER_S, InputError
 
@@ -62,7 +62,7 @@ def prices_pj(trace: Trace) -> dict[str, float]:
     """
     table = trace.manifest["prices"]["energy_pj"]
     found = {}
-    for action in np.unique(trace.counts["action"]).tolist():
+    for action in cached(trace.whole, actions_of)[0].tolist():
         if action not in table:
             raise InputError(
                 f"action {action!r} is counted but has no energy price; add it to the energy table of device "
@@ -87,7 +87,7 @@ def static_mw(trace: Trace) -> dict[str, float]:
 def device_pj(trace: Trace) -> tuple[list[str], np.ndarray]:
     """Devices, and the pJ that one execution of each entry of ``ops`` costs on each: ``[devices, ops]``."""
     prices, counts = prices_pj(trace), trace.counts
-    actions, which = np.unique(counts["action"], return_inverse=True)
+    actions, which = cached(trace.whole, actions_of)
     devices = sorted({action.split(".", 1)[0] for action in prices})
     device_of = np.array([devices.index(action.split(".", 1)[0]) for action in actions], dtype=np.int64)
     price_of = np.array([prices[action] for action in actions])
@@ -170,9 +170,15 @@ class Split:
             self.phase_j[phase] = self.phase_j.get(phase, 0.0) + joule
 
 
+def _op_phases(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Names of phases, and the phase of each entry of ``ops``; then that of prefill."""
+    names, which = np.unique(np.append(trace.ops["phase"], "prefill"), return_inverse=True)
+    return names, which
+
+
 def row_phases(trace: Trace) -> tuple[list[str], np.ndarray]:
     """Names of phases, and the phase of each row (-1: rows without an operator); prefill blocks are ``prefill``."""
-    names, which = np.unique(np.append(trace.ops["phase"], "prefill"), return_inverse=True)
+    names, which = cached(trace.whole, _op_phases)
     phase = np.append(which[:-1], -1)[trace.row_op]
     prefill = np.append(trace.blocks["phase"] == "prefill", False)[trace.row_block]
     phase[prefill & (phase >= 0)] = which[-1]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from archsim.report.sums import sums
+from archsim.report.traffic import actions_of, cached
 from archsim.trace import Trace
 from archsim.units import InputError
 
@@ -76,7 +77,8 @@ class Active:
                 self._by_unit[block] = np.array([*named, False])
                 continue
             prefix = block.split(".", 1)[0] + "."
-            counted = np.char.startswith(trace.counts["action"].astype(str), prefix) if trace.counts["op"].size else []
+            names, which = cached(trace, actions_of)
+            counted = np.array([name.startswith(prefix) for name in names.tolist()], dtype=bool)[which]
             self._by_op[block] = np.append(np.isin(trace.ops["op"], trace.counts["op"][counted]), False)
         self._pieces: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {block: [] for block in table}
 

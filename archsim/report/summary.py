@@ -16,7 +16,7 @@ from archsim.report.power import Binned, headline_w
 from archsim.report.service import by_turn, service
 from archsim.report.states import Active, joined, union
 from archsim.report.sums import sums, take
-from archsim.report.traffic import Executions, FreeRows, Leads, traffic
+from archsim.report.traffic import Executions, FreeRows, Leads, actions_of, cached, traffic
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
@@ -187,7 +187,7 @@ TABLE_ACTIONS = (".table_cycle", ".table_far_cycle")
 def table_share(trace: Trace, endings: tuple[str, ...] = TABLE_ACTIONS) -> float:
     """Share of the run in which operators ran whose time is from a table of measured kernels."""
     counts = trace.counts
-    names = np.unique(counts["action"])
+    names = cached(trace.whole, actions_of)[0]
     named = names[[str(action).endswith(endings) for action in names]] if names.size else names
     if not named.size:
         return 0.0

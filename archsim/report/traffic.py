@@ -37,6 +37,12 @@ def cached(trace: Trace, function: Callable[[Trace], _T]) -> _T:
     return kept[function]
 
 
+def actions_of(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Names of the actions that ``counts`` names, and which of them each entry counts."""
+    names, which = np.unique(trace.counts["action"], return_inverse=True)
+    return names, which
+
+
 def fractions(trace: Trace) -> np.ndarray:
     """Executed fraction of each row, 0 to 1: 1 when done, 0 when it never started."""
     rows = trace.rows
@@ -142,7 +148,7 @@ def action_counts(trace: Trace, factor: Factor | None = None) -> dict[str, float
     done = executions(trace, factor)
     counts = trace.counts
     each = done[positions(trace.ops["op"], counts["op"])] * counts["count"]
-    names, where = np.unique(counts["action"], return_inverse=True)
+    names, where = cached(trace.whole, actions_of)
     totals = np.bincount(where, each, len(names))
     return {str(name): float(total) for name, total in zip(names, totals)}
 

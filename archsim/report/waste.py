@@ -13,7 +13,7 @@ import numpy as np
 
 from archsim.report.energy import PJ_PER_J, PJ_PER_MW_PS, count_places, prices_pj, row_pj, static_mw
 from archsim.report.states import spans, voltage_factors
-from archsim.report.traffic import cached
+from archsim.report.traffic import actions_of, cached
 from archsim.trace import CUT, DONE, RUNNING, Trace
 
 #: Actions that move bytes: the part of an operator's bytes that are weights is shared between its rows.
@@ -23,14 +23,15 @@ _SHARED_KINDS = ("load", "map")
 CAUSES = ("rejected drafts", "rejected rows", "cut work", "idle")
 
 
-def shared_share(trace: Trace, action: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Part of each entry of ``counts`` that all rows of its pass share, 0 to 1."""
+def shared_share(trace: Trace, place: np.ndarray) -> np.ndarray:
+    """Part of each entry of ``counts`` that all rows of its pass share, 0 to 1; `place` is its position in ``ops``."""
     ops = trace.ops
     moved = ops["weight_bytes"] + ops["in_bytes"] + ops["out_bytes"] + ops["kv_bytes"]
     weights = np.divide(ops["weight_bytes"], moved, out=np.zeros(len(moved)), where=moved > 0)
     kinds = np.isin(np.char.lower(ops["kind"].astype(str)), _SHARED_KINDS)
-    names = np.array([name.split(".", 1)[1] for name in action.tolist()], dtype=str)
-    share = np.where(np.isin(names, _MOVES), weights[place], 0.0)
+    names, which = cached(trace.whole, actions_of)
+    moves = np.array([name.split(".", 1)[1] in _MOVES for name in names.tolist()], dtype=bool)[which]
+    share = np.where(moves, weights[place], 0.0)
     share = np.where(kinds[place], 1.0, share)
     return np.where(kinds[place] | (ops["m"][place] > 1), share, 0.0)
 
@@ -70,8 +71,8 @@ def _operator_pj(trace: Trace) -> list[tuple[str, np.ndarray, np.ndarray]]:
     if not counts["op"].size:
         return []
     place = count_places(trace)
-    part = shared_share(trace, counts["action"], place)
-    names, which = np.unique(counts["action"], return_inverse=True)
+    part = shared_share(trace, place)
+    names, which = cached(trace.whole, actions_of)
     cost = counts["count"] * np.array([prices[name] for name in names.tolist()])[which]
     of_action = np.array([name.split(".", 1)[0] for name in names.tolist()])
     found = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import gc
 import importlib.metadata
 import sys
 import time
@@ -166,7 +165,6 @@ def run(
 
 def _give_back() -> None:
     """Return what a simulation held to the system: reports of a long run want as much again."""
-    gc.collect()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc keeps freed memory otherwise
         if trim is not None:

@@ -291,6 +291,8 @@ def positions(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         return np.full(wanted.shape, -1, dtype=np.int64)
     first, last = int(keys[0]), int(keys[-1])
     if last - first == keys.size - 1 and (keys[1:] > keys[:-1]).all():  # all ids of a range, as a whole run's are
+        if first == 0 and wanted.size and wanted.min() >= -1 and wanted.max() <= last:
+            return wanted
         return np.where((wanted >= first) & (wanted <= last), wanted - first, -1)
     order = np.argsort(keys, kind="stable")
     place = np.minimum(np.searchsorted(keys, wanted, sorter=order), keys.size - 1)
