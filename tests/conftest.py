@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import sys
 
 import pytest
+import typer
 from hypothesis import HealthCheck, settings
 
 from archsim import registry
@@ -21,6 +23,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 def pytest_addoption(parser):
     parser.addoption("--regold", action="store_true", help="rewrite the golden files from this run")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_tree_of_commands():
+    """The tree of commands is built once in a process, however many command lines the tests run in it."""
+    whole = typer.main.get_command
+    typer.main.get_command = functools.cache(whole)
+    yield
+    typer.main.get_command = whole
 
 
 @pytest.fixture(autouse=True)

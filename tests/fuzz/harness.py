@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import functools
 import io
 import json
 import os
@@ -24,8 +23,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from archsim.cli import run_cli
 
@@ -80,19 +77,6 @@ class Outcome:
 
 class Hang(BaseException):
     """Raised where interrupts are not answered."""
-
-
-_build = functools.cache(typer.main.get_command)
-
-
-@contextlib.contextmanager
-def quick_parser() -> Iterator[None]:
-    """Build the tree of commands once instead of once a call."""
-    original, typer.main.get_command = typer.main.get_command, _build
-    try:
-        yield
-    finally:
-        typer.main.get_command = original
 
 
 @contextlib.contextmanager
@@ -155,7 +139,7 @@ def call(case: Case, folder: Path) -> Outcome:
     faulthandler.dump_traceback_later(STUCK_S, exit=True, file=sys.__stderr__)
     began, busy = time.perf_counter(), time.process_time()
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), quick_parser(), alarm() as rung:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), alarm() as rung:
             code = run_cli(list(case.args))
         seconds, cpu_s = time.perf_counter() - began, time.process_time() - busy
         return Outcome(code, out.getvalue(), err.getvalue(), seconds, cpu_s, len(rung), before, tree(folder))

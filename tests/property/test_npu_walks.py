@@ -1,5 +1,7 @@
 """Walks of every kernel policy: sizes, splits, shares of DRAM, local memory."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,34 +13,30 @@ from archsim.devices.npu.vtcm import VtcmOverflowError, aligned, footprint, tili
 from archsim.units import rate_fixed
 
 POLICIES = ("gemv", "ggml_hvx", "ggml_hmx", "static_graph", "sequential")
-NPUS = {
-    (machine, policy): devices_of(
-        machine, f"system.npu.policy_one={policy}", f"system.npu.policy_many={policy}", "system.npu.hmx_rows=5"
-    )["npu"]
-    for machine in ("oneplus_12", "oneplus_15")
-    for policy in POLICIES
-}
+NPUS = [(machine, policy) for machine in ("oneplus_12", "oneplus_15") for policy in POLICIES]
 SHARES = (1.0, 0.75, 0.5, 0.25)
 CASES = [(machine, policy, rows) for machine, policy in NPUS for rows in (1, 5, 32, 33, 128, 700)]
+
+
+@functools.cache
+def npu_of(machine, policy, *sets):
+    """The NPU of a machine that runs every product by one policy."""
+    policies = (f"system.npu.policy_one={policy}", f"system.npu.policy_many={policy}", "system.npu.hmx_rows=5")
+    return devices_of(machine, *policies, *sets)["npu"]
 
 
 @pytest.mark.parametrize(("machine", "policy", "rows"), CASES)
 @pytest.mark.parametrize(("k", "n"), [(2560, 9728), (14336, 4096), (4096, 1024)])
 def test_rows_last_as_long_as_the_walk_at_every_share(machine, policy, rows, k, n):
     """The walk runs again with a slower DMA (and no path above it); the rows of the fast one get that share of DRAM."""
-    npu = NPUS[machine, policy]
+    npu = npu_of(machine, policy)
     op = matmul(rows, k, n)
     full = npu.spec.dma_bytes_per_s
     lowered = npu.lower(make_ops([op]))
     paths = {"dma_bytes_per_s": full, "l2fetch_bytes_per_s": 32e9, "vector_load_limit_bytes_per_s": 20e9}
     for share in SHARES:
-        slower = devices_of(
-            machine,
-            f"system.npu.policy_one={policy}",
-            f"system.npu.policy_many={policy}",
-            "system.npu.hmx_rows=5",
-            *(f"system.npu.{path}={min(rate, full * share) / 1e9:.6f} GB/s" for path, rate in paths.items()),
-        )["npu"]
+        rates = (f"system.npu.{path}={min(rate, full * share) / 1e9:.6f} GB/s" for path, rate in paths.items())
+        slower = npu_of(machine, policy, *rates)
         walked = times_us(slower, [op])[0]
         granted = row_ps(lowered, share, rate_fixed(full)).sum() / 1e6
         assert granted == pytest.approx(walked, rel=0.03), share
@@ -48,14 +46,7 @@ def test_rows_last_as_long_as_the_walk_at_every_share(machine, policy, rows, k, 
 @pytest.mark.parametrize("axis", ["m", "k", "n"])
 def test_time_grows_with_every_dimension(machine, policy, axis):
     """Monotone at fixed tiling: in VTCM so large that it does not bind."""
-    npu = devices_of(
-        machine,
-        f"system.npu.policy_one={policy}",
-        f"system.npu.policy_many={policy}",
-        "system.npu.hmx_rows=5",
-        "system.npu.pipeline_rows=1",
-        "system.npu.vtcm_bytes=4 GiB",
-    )["npu"]
+    npu = npu_of(machine, policy, "system.npu.pipeline_rows=1", "system.npu.vtcm_bytes=4 GiB")
     sizes = {"m": (6, 32, 33, 64, 100, 128, 256), "k": (32, 64, 500, 1024, 4096), "n": (32, 33, 500, 1024, 4096)}
     base = {"m": 64, "k": 1024, "n": 1024}
     times = times_us(npu, [matmul(**{**base, axis: size}) for size in sizes[axis]])
@@ -65,7 +56,7 @@ def test_time_grows_with_every_dimension(machine, policy, axis):
 
 @pytest.mark.parametrize(("machine", "policy"), NPUS)
 def test_split_operators_converge(machine, policy):
-    npu, op = NPUS[machine, policy], matmul(96, 4096, 4096)
+    npu, op = npu_of(machine, policy), matmul(96, 4096, 4096)
     whole = npu.lower(make_ops([op]))
     for parts in (4, 16, 64):
         split = npu.lower(make_ops([dict(op, parts=parts)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from pathlib import Path
 
 import pytest
@@ -72,21 +73,29 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file, parsed once."""
+    return ast.parse(path.read_text())
+
+
 def layer(module: str) -> str:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else ""
 
 
+@functools.cache
 def imports(tree: ast.Module) -> list[tuple[str, bool]]:
     """Modules imported, each with whether it stands under ``if TYPE_CHECKING``."""
+    nodes = list(ast.walk(tree))
     guarded = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [(alias.name, id(node) in guarded) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -101,7 +110,7 @@ def imports(tree: ast.Module) -> list[tuple[str, bool]]:
 def test_import_direction(path):
     own = layer(name_of(path))
     assert own in ALLOWED or own in FREE, f"say in ALLOWED what {own} may import"
-    for module, type_only in imports(ast.parse(path.read_text())):
+    for module, type_only in imports(tree_of(path)):
         other = layer(module) if module.startswith("archsim.") else ""
         if not other or other == own:
             continue
@@ -115,10 +124,11 @@ def test_import_direction(path):
 
 
 def test_core_imports_only_numpy_and_numba():
-    tree = ast.parse((ROOT / "engine" / "core.py").read_text())
+    tree = tree_of(ROOT / "engine" / "core.py")
     assert {module.split(".")[0] for module, _ in imports(tree)} <= {"numpy", "numba", "__future__"}
 
 
+@functools.cache
 def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
     def is_njit(node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
@@ -143,12 +153,12 @@ def constant_names(tree: ast.Module) -> set[str]:
     return names
 
 
-WITH_KERNELS = [path for path in MODULES if kernels(ast.parse(path.read_text()))]
+WITH_KERNELS = [path for path in MODULES if "njit" in path.read_text() and kernels(tree_of(path))]
 
 
 @pytest.mark.parametrize("path", WITH_KERNELS, ids=name_of)
 def test_kernels_use_only_numpy_kernels_arguments_and_constants(path):
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     known = constant_names(tree) | {kernel.name for kernel in kernels(tree)} | {"np", "numba"} | set(dir(builtins))
     for kernel in kernels(tree):
         arguments = {a.arg for a in kernel.args.args}
@@ -165,7 +175,7 @@ def test_kernels_use_only_numpy_kernels_arguments_and_constants(path):
 
 @pytest.mark.parametrize("path", WITH_KERNELS, ids=name_of)
 def test_kernels_are_cached_and_nothing_else(path):
-    for kernel in kernels(ast.parse(path.read_text())):
+    for kernel in kernels(tree_of(path)):
         for decorator in kernel.decorator_list:
             assert isinstance(decorator, ast.Call), f"{kernel.name}: write @njit(cache=True)"
             options = {k.arg: ast.literal_eval(k.value) for k in decorator.keywords}
@@ -174,7 +184,7 @@ def test_kernels_are_cached_and_nothing_else(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_nothing_unpickles_or_evaluates(path):
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     assert not {module.split(".")[0] for module, _ in imports(tree)} & {"pickle", "marshal", "shelve", "dill"}
     called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     assert not called & {"eval", "exec"}
