@@ -434,22 +434,36 @@ def changed(manifest, path, value):
     return copy
 
 
-def test_a_sealed_manifest_of_any_content_is_reported_or_refused(tmp_path):
+def refusals(folder, changes):
+    """Load and report a run folder under each of these manifests; what is refused, as said."""
+    refused = []
+    for manifest in changes:
+        (folder / "manifest.json").write_text(json.dumps(seal(manifest)))
+        try:
+            trace = Trace.load(folder)
+            title = f"{trace.manifest['schedule']} on {trace.manifest['config']['system']['name']}"
+            json.dumps(document(trace, title), allow_nan=False)
+        except InputError as error:
+            refused.append(str(error))
+    return refused
+
+
+@pytest.mark.parametrize("each", ["one value", pytest.param("every value", marks=pytest.mark.slow)])
+def test_a_sealed_manifest_of_any_content_is_reported_or_refused(each, tmp_path):
     """Whatever a foreign manifest says, what loads can be reported on, and what cannot is one line."""
     folder = sample().save(tmp_path / "run")
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    refused = []
-    for place in places({k: v for k, v in manifest.items() if k not in ("versions", "manifest_digest", "tables")}):
-        for value in (KeyError, *LEAVES):
-            path.write_text(json.dumps(seal(changed(manifest, place, value))))
-            try:
-                trace = Trace.load(folder)
-                title = f"{trace.manifest['schedule']} on {trace.manifest['config']['system']['name']}"
-                json.dumps(document(trace, title), allow_nan=False)
-            except InputError as error:
-                refused.append(str(error))
-    assert len(refused) > 500
+    manifest = json.loads((folder / "manifest.json").read_text())
+    values = (KeyError, *LEAVES)
+    read = {k: v for k, v in manifest.items() if k not in ("versions", "manifest_digest", "tables")}
+    refused = refusals(
+        folder,
+        (
+            changed(manifest, place, value)
+            for i, place in enumerate(places(read))
+            for value in (values if each == "every value" else values[i % len(values) :][:1])
+        ),
+    )
+    assert len(refused) > (500 if each == "every value" else 500 // len(values))
     assert not any("\n" in line for line in refused)
 
 
