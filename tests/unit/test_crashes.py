@@ -8,6 +8,7 @@ then renamed). Disks are filled up to the last page.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -213,6 +214,13 @@ def tables(folder: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(Path(folder).glob("table.*"))}
 
 
+@functools.cache
+def never_struck(*args: str) -> dict[str, bytes]:
+    """Tables of a command that runs through, in the folder of the first test that asks."""
+    assert archsim(*args, "other")[0] == 0
+    return tables("other")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIGNALS)
 @pytest.mark.parametrize("moment", SWEEP_MOMENTS)
@@ -229,9 +237,8 @@ def test_a_sweep_is_struck(args, moment, name, place):
     assert again[0] == 0, again
     found = json.loads(again[1])
     assert (found["reused"], found["ran"]) == (kept, 4 - kept)
-    assert archsim(*args[:-1], "other")[0] == 0
     assert len(tables("out")) == 2
-    assert tables("out") == tables("other")
+    assert tables("out") == never_struck(*args[:-1])
     assert hidden() == []
     lost(args[0], moment, name, f"{kept} of 4 results kept, the others run again; tables equal to the byte")
 

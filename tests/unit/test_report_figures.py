@@ -1,6 +1,7 @@
 """Figures and the scripts in plots/: written, deterministic, legible, and errors in one line."""
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -159,9 +160,14 @@ NEED_OTHER_INPUT = ("heat",)
 TABLE_COLUMNS = {"sweep_lines": ("x", "y", "by"), "sweep_heat": ("x", "y", "value"), "pareto": ("x", "y")}
 
 
-def test_every_script_runs_as_a_program(run, tmp_path):
-    """One process each, to see that a script needs nothing but the package."""
-    table = tmp_path / "table.json"
+SCRIPTS = [path.stem for path in sorted((ROOT / "plots").glob("*.py")) if path.stem not in NEED_OTHER_INPUT]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """Tables by the name of the script that draws them."""
+    folder = tmp_path_factory.mktemp("inputs")
+    table = folder / "table.json"
     cells = [f"lever.fig10.oneplus_12.{target}.{task}" for target in ("l8", "q8") for task in ("mbpp", "gsm8k")]
     rows = [{"id": cell, "paper": 2.0, "simulated": 1.9, "null_model": 3.0} for cell in cells]
     table.write_text(json.dumps({"rows": rows}), encoding="utf-8")
@@ -170,20 +176,43 @@ def test_every_script_runs_as_a_program(run, tmp_path):
     moved = [{"path": "npu.clock_hz", "latency": -0.5, "energy": 0.1, "area": 0.0}]
     steps |= dict.fromkeys(TABLE_COLUMNS, swept) | {"tornado": moved}
     steps |= {"reproduction": [{"paper": 1.0, "simulated": 1.1, "kind": "predicted"}]}
-    of = {"lever": table, **{stem: write_table(made, tmp_path / f"{stem}.csv") for stem, made in steps.items()}}
-    for path in sorted((ROOT / "plots").glob("*.py")):
-        if path.stem in NEED_OTHER_INPUT:
-            continue
-        target = tmp_path / f"{path.stem}.svg"
-        tables = sorted((ROOT / "plots" / "tables").glob(f"{path.stem}*.json"))
-        columns = [word for name in TABLE_COLUMNS.get(path.stem, "") for word in (f"--{name}", name)]
-        done = subprocess.run(
-            [sys.executable, path, *([of[path.stem]] if path.stem in of else tables or [run]), *columns, "-o", target],
-            cwd=ROOT, capture_output=True, text=True, timeout=60,
-            env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
-        )  # fmt: skip
-        assert (done.returncode, done.stderr, done.stdout) == (0, "", ""), path.name
-        assert target.stat().st_size > 4000
+    return {"lever": table, **{stem: write_table(made, folder / f"{stem}.csv") for stem, made in steps.items()}}
+
+
+def words(stem, run, inputs):
+    """A script and what it is given."""
+    tables = sorted((ROOT / "plots" / "tables").glob(f"{stem}*.json"))
+    columns = [word for name in TABLE_COLUMNS.get(stem, "") for word in (f"--{name}", name)]
+    read = [inputs[stem]] if stem in inputs else tables or [run]
+    return [str(word) for word in (ROOT / "plots" / f"{stem}.py", *read, *columns)]
+
+
+@pytest.mark.parametrize("stem", SCRIPTS)
+def test_every_script_draws(stem, run, inputs, tmp_path, monkeypatch, capsys):
+    target = tmp_path / f"{stem}.svg"
+    monkeypatch.setattr(sys, "argv", [*words(stem, run, inputs), "-o", str(target)])
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(SystemExit) as left:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    assert left.value.code == 0
+    assert capsys.readouterr() == ("", "")
+    assert target.stat().st_size > 4000
+
+
+@pytest.mark.parametrize(
+    "stem",
+    [stem if stem in ("roofline", "lever") else pytest.param(stem, marks=pytest.mark.slow) for stem in SCRIPTS],
+)
+def test_every_script_runs_as_a_program(stem, run, inputs, tmp_path):
+    """A process of its own, to see that a script needs nothing but the package."""
+    target = tmp_path / f"{stem}.svg"
+    done = subprocess.run(
+        [sys.executable, *words(stem, run, inputs), "-o", target],
+        cwd=ROOT, capture_output=True, text=True, timeout=60,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+    assert target.stat().st_size > 4000
 
 
 @pytest.mark.parametrize(
