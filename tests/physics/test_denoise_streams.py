@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from archsim.streams.denoise import denoise_table, denoising
 from archsim.workload.denoise import Denoise, Rules
 
 
+@functools.cache
 def tokens_per_step(stream: str, threshold: float, *, cached: bool, prompts: int, tokens: int = 256) -> float:
     opened = open_stream(stream, 7, tokens=tokens)
     steps = 0

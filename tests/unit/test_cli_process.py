@@ -23,7 +23,14 @@ def shell(command: str, cwd=None) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("command", ["list systems", "list systems --json", "show system oneplus_12", "--help"])
+def slow(*values):
+    """A case of the slow run: each is a process, and the default run has others of its kind."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    "command", [slow("list systems"), "list systems --json", "show system oneplus_12", slow("--help")]
+)
 def test_a_full_stdout_is_one_line_and_2(command):
     code, _, err = shell(f"archsim {command} > /dev/full")
     assert (code, err) == (2, "archsim: cannot write: No space left on device\n")
@@ -35,16 +42,28 @@ def test_a_closed_stdout_is_one_line_and_2(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
 @pytest.mark.parametrize(
-    ("command", "expected"),
-    [("list systems", 0), ("show system nope", 2), ("check nope.yaml", 2), ("nope", 2), ("", 2)],
+    ("stderr", "command", "expected"),
+    [
+        ("2>/dev/full", "list systems", 0),
+        ("2>&-", "list systems", 0),
+        slow("2>/dev/full", "show system nope", 2),
+        ("2>&-", "show system nope", 2),
+        ("2>/dev/full", "check nope.yaml", 2),
+        slow("2>&-", "check nope.yaml", 2),
+        slow("2>/dev/full", "nope", 2),
+        ("2>&-", "nope", 2),
+        ("2>/dev/full", "", 2),
+        slow("2>&-", "", 2),
+    ],
 )
 def test_a_broken_stderr_keeps_the_code(stderr, command, expected):
     assert shell(f"archsim {command} {stderr}")[0] == expected
 
 
-@pytest.mark.parametrize("command", ["list systems", "list streams", "show system oneplus_12 --sources", "--help"])
+@pytest.mark.parametrize(
+    "command", ["list systems", slow("list streams"), "show system oneplus_12 --sources", slow("--help")]
+)
 def test_a_closed_pipe_is_fine(command):
     code, _, err = shell(f"archsim {command} | true; exit ${{PIPESTATUS[0]}}")
     assert (code, err) == (0, "")
