@@ -34,11 +34,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def pytest_of(folder, name):
-    """Run a generated test in a process of its own, from another folder and without ARCHSIM_PATH."""
+def pytest_of(folder, name, *options):
+    """Run a generated test, or all of them, in a process of its own, from another folder and without ARCHSIM_PATH."""
     env = {key: value for key, value in os.environ.items() if key != "ARCHSIM_PATH"} | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder / "tests" / name)]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=400)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder / "tests" / name)]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=900)
 
 
 def passed(outcome):
@@ -115,22 +115,49 @@ def test_a_new_device_passes_its_test_and_is_its_source(folder):
     assert passed(pytest_of(folder, "test_mine_device.py")) == 5
 
 
+SOURCES = {
+    "device": [name for name in DEVICES if name != "rails"],
+    "schedule": [name for name in registry.names("schedule") if name != DEFAULTS["schedule"]],
+}
+
+
+def started(kind, folder):
+    """Everything that a kind can be started from, and the tests of all of them, passed by name, in one process."""
+    documents = {source: new(kind, f"my_{source}", source=source, folder=folder) for source in SOURCES[kind]}
+    outcome = pytest_of(folder, "", "-rA")
+    return folder, documents, outcome, re.findall(rf"(?m)^PASSED .*test_my_(\w+)_{kind}\.py::", outcome.stdout)
+
+
+@pytest.fixture(scope="module")
+def devices(tmp_path_factory):
+    return started("device", tmp_path_factory.mktemp("devices"))
+
+
+@pytest.fixture(scope="module")
+def schedules(tmp_path_factory):
+    return started("schedule", tmp_path_factory.mktemp("schedules"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [name for name in DEVICES if name != "rails"])
-def test_every_device_can_be_started_from(folder, source):
-    document = new("device", f"my_{source}", source=source)
-    assert passed(pytest_of(folder, f"test_my_{source}_device.py")) == 5
-    command = document["next"][-1].split()
+@pytest.mark.parametrize("source", SOURCES["device"])
+def test_every_device_can_be_started_from(devices, source, monkeypatch):
+    folder, documents, outcome, tests = devices
+    monkeypatch.setenv("ARCHSIM_PATH", str(folder))
+    assert passed(outcome) == 5 * len(documents)
+    assert tests.count(source) == 5
+    command = documents[source]["next"][-1].split()
     assert run_cli([*command[1:], "--trace", "off", "--json"]) == 0
     assert run_cli(["check", str(folder / "parts" / f"my_{source}.yaml")]) == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", [name for name in registry.names("schedule") if name != DEFAULTS["schedule"]])
-def test_every_schedule_can_be_started_from(folder, source, capsys):
-    document = new("schedule", f"my_{source}", source=source)
-    assert passed(pytest_of(folder, f"test_my_{source}_schedule.py")) == 4
-    command = document["next"][-1].split()
+@pytest.mark.parametrize("source", SOURCES["schedule"])
+def test_every_schedule_can_be_started_from(schedules, source, monkeypatch, capsys):
+    folder, documents, outcome, tests = schedules
+    monkeypatch.setenv("ARCHSIM_PATH", str(folder))
+    assert passed(outcome) == 4 * len(documents)
+    assert tests.count(source) == 4
+    command = documents[source]["next"][-1].split()
     assert run_cli([*command[1:], "--trace", "off", "--json"]) == 0
     mine = json.loads(capsys.readouterr().out)["digest"]
     command[command.index(f"my_{source}")] = source
