@@ -33,7 +33,7 @@ ALLOWED = {
     "trace": {"device", "units", "config"},
     "verb": set(),
     "jit": set(),
-    "report": {"verb", "trace", "device", "technology", "units", "config", "system"},
+    "report": {"jit", "verb", "trace", "device", "technology", "units", "config", "system"},
     "results": {"config"},
     "reproduce": {
         *("trace", "technology", "device", "devices", "system", "streams", "units", "config", "registry"),
