@@ -59,31 +59,48 @@ def outcome(device, lines):
     return run.cycles == cycles and np.array_equal(table, run.counts), (cycles, run.cycles)
 
 
+def agrees(device, streams, count):
+    """Draw streams of lines and compare."""
+
+    @settings(max_examples=count, deadline=None, derandomize=True)
+    @given(lines=streams)
+    def one(lines):
+        same, seen = outcome(device, lines)
+        assert same, seen
+
+    one()
+
+
+def counts(few, many):
+    """Streams of the default run, and of the slow one: the plain model is slow."""
+    return pytest.mark.parametrize("count", [few, pytest.param(many, marks=pytest.mark.slow)])
+
+
+@counts(8, 25)
 @pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(lines=st.lists(pim_line, max_size=7))
-def test_instruction_streams(device, lines):
-    same, seen = outcome(device, lines)
-    assert same, seen
+def test_instruction_streams(device, count):
+    agrees(device, st.lists(pim_line, max_size=7), count)
 
 
+@counts(12, 40)
 @pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(lines=st.lists(st.one_of(plain_line, plain_line, pim_line), max_size=25))
-def test_streams_with_plain_requests(device, lines):
-    same, seen = outcome(device, lines)
-    assert same, seen
+def test_streams_with_plain_requests(device, count):
+    agrees(device, st.lists(st.one_of(plain_line, plain_line, pim_line), max_size=25), count)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=12, deadline=None, derandomize=True)
-@given(lines=st.lists(st.one_of(pim_line, pim_line, plain_line), max_size=8))
-def test_one_class_of_channels(device, lines):
+def in_every_channel(lines):
+    """The same stream with masks of all channels, and without what names one."""
     lines = [line for line in lines if "MEM" not in line and "WR_ABK" not in line]
     for some in MASKS[1:]:
         lines = [line.replace(f" {some}", " 0xffffffff") for line in lines]
-    same, seen = outcome(device, lines)
-    assert same, seen
+    return lines
+
+
+@counts(4, 12)
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_class_of_channels(device, count):
+    lines = st.lists(st.one_of(pim_line, pim_line, plain_line), max_size=8)
+    agrees(device, lines.map(in_every_channel), count)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
