@@ -211,10 +211,10 @@ class DecodePhases:
         """Add the rows of a part."""
         mine = np.flatnonzero(decode_rows(part) & part.ran & (part.rows["unit"] >= 0) & (part.row_op >= 0))
         start, end, phase = part.rows["start_ps"][mine], part.row_end_ps[mine], self._phase[part.row_op[mine]]
-        for i, pieces in enumerate(self._pieces.values()):
-            of = np.flatnonzero(phase == i)
-            if of.size:
-                pieces.append(union(start[of], end[of]))
+        pieces = list(self._pieces.values())
+        for i in np.flatnonzero(np.bincount(phase)).tolist():
+            of = phase == i
+            pieces[i].append(union(start[of], end[of]))
 
     def seconds(self) -> dict[str, float]:
         """Length of the intervals by phase, in alphabetical order; phases that nothing worked for are left out."""

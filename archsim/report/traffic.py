@@ -59,6 +59,11 @@ def fractions(trace: Trace) -> np.ndarray:
     return fraction
 
 
+def op_bins(trace: Trace) -> np.ndarray:
+    """Where each row is counted: position in ``ops`` and 1 more, 0 for rows without an operator."""
+    return trace.row_op + 1
+
+
 def cut_rows(trace: Trace) -> np.ndarray:
     """Rows that started and were not done: those that may have executed a fraction."""
     return np.flatnonzero(trace.ran & (trace.rows["status"] != DONE))
@@ -74,11 +79,13 @@ class Leads:
     def add(self, part: Trace) -> None:
         """Add the rows of a part."""
         rows, size = part.rows, len(self._number)
-        full = (rows["status"] == DONE) & (part.row_op >= 0)
-        where = part.row_op[full]
-        self._lead += np.bincount(where, rows["lead_ps"][full], size)
-        self._number += np.bincount(where, minlength=size)
-        self._time += np.bincount(where, (part.row_end_ps - rows["start_ps"])[full], size)
+        where, lead, time = cached(part, op_bins), rows["lead_ps"], part.row_end_ps - rows["start_ps"]
+        full = rows["status"] == DONE
+        if not full.all():
+            where, lead, time = where[full], lead[full], time[full]
+        self._lead[:-1] += np.bincount(where, lead, size)[1:]
+        self._number[:-1] += np.bincount(where, minlength=size)[1:]
+        self._time[:-1] += np.bincount(where, time, size)[1:]
 
     @property
     def mean_ps(self) -> np.ndarray:
@@ -123,8 +130,7 @@ class Executions:
         weights = cached(part, fractions)
         if self._factor is not None:
             weights = weights * self._factor(part)
-        # the first entry is that of rows without an operator
-        self.times += np.bincount(part.row_op + 1, weights, len(self.times) + 1)[1:]
+        self.times += np.bincount(cached(part, op_bins), weights, len(self.times) + 1)[1:]
 
 
 def executions(trace: Trace, factor: Factor | None = None) -> np.ndarray:

@@ -7,6 +7,7 @@ and the counts by action that energy is priced from.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,23 +92,32 @@ class OpTable:
             found = self._lowered[key] = self._add(device, role, phase, name, ops, made)
         return found
 
-    def prepare(self, device: Device, role: str, phase: str, name: str, ops: Ops) -> None:
+    def prepare(self, device: Device, labels: Sequence[tuple[str, str, str]], ops: Ops) -> None:
         """Make the rows of operators that :meth:`lower` will be asked for one by one; several take little longer.
 
-        Columns are of any length. What the device cannot run is left for :meth:`lower` to refuse.
+        What the device cannot run is left for :meth:`lower` to refuse.
+
+        Parameters
+        ----------
+        device : Device
+            Where they run.
+        labels : sequence of tuple
+            Role, phase and name of each.
+        ops : Ops
+            Columns of as many entries.
         """
         found: dict[tuple[int, ...], int] = {}
-        for i, values in enumerate(zip(*(column.tolist() for column in ops), strict=True)):
-            if (device.name, role, phase, name, values) not in self._lowered and not self._is_made(device, values):
+        for i, (label, values) in enumerate(zip(labels, zip(*(column.tolist() for column in ops)), strict=True)):
+            if (device.name, *label, values) not in self._lowered and not self._is_made(device, values):
                 found.setdefault(values, i)
         if len(found) < 2:
             return
-        some = Ops._make([column[list(found.values())] for column in ops])
+        role, _, name = labels[0]
         try:
-            made = self._make(device, role, name, some)
+            made = self._make(device, role, name, Ops._make([column[list(found.values())] for column in ops]))
         except (InputError, TypeError):  # TypeError: a device that takes one operator at a time
             return
-        self._prepared |= {(device.name, values): each for values, each in zip(found, made)}
+        self._prepared |= {(device.name, values): each for values, each in zip(found, made, strict=True)}
 
     def _is_made(self, device: Device, values: tuple[int, ...]) -> bool:
         kind = self._kind(device)

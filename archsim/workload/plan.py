@@ -9,7 +9,7 @@ slot back.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import networkx as nx
@@ -81,6 +81,7 @@ class Planner:
         self._templates: Recent[Planned | Sized] = Recent()
         self._skeletons: dict[Pass, Skeleton] = {}
         self._attentions: Recent[Lowered] = Recent()
+        self._fresh: dict[Pass, Ops] = {}  # attention that was prepared
         self._series: Recent[Series] = Recent()
         self._blocks: Recent[Block] = Recent()  # what they share with their template is not copied
 
@@ -166,7 +167,8 @@ class Planner:
     def _attention(self, asked: Pass) -> Lowered:
         found = self._attentions.get(asked)
         if found is None:
-            found = self._lower(asked, ATTENTION, self._attention_ops(asked), layer=0)
+            ops = self._fresh.pop(asked, None) or self._attention_ops(asked)
+            found = self._lower(asked, ATTENTION, ops, layer=0)
             self._attentions.keep(asked, found, len(found.op))
         return found
 
@@ -176,11 +178,26 @@ class Planner:
 
     def _prepare(self, passes: Sequence[Pass]) -> None:
         """Make the rows of the attention of several passes in one go."""
-        fresh = [asked for asked in passes if self._attentions.get(asked) is None]
-        if len(fresh) > 1:
-            columns = zip(*map(self._attention_ops, fresh), strict=True)
-            device, phase = self._where(fresh[0], OpKind.ATTENTION, head=False)
-            self.ops.prepare(device, fresh[0].role, phase, ATTENTION, Ops(*map(np.concatenate, columns)))
+        self._fresh = {asked: self._attention_ops(asked) for asked in passes if self._attentions.get(asked) is None}
+        if len(self._fresh) > 1:
+            device, phase = self._where(passes[0], OpKind.ATTENTION, head=False)
+            labels = [(passes[0].role, phase, ATTENTION)] * len(self._fresh)
+            self.ops.prepare(device, labels, _joined(self._fresh.values()))
+
+    def _prepare_sized(self, asked: Pass, firsts: Sequence[tuple[int, str, int]], ops: Ops) -> None:
+        """Make the rows of a pass's operators in one go for each device; of those that are lowered as they are."""
+        if asked.beside:
+            return
+        found: dict[str, tuple[Device, list[tuple[str, str, str]], list[Ops]]] = {}
+        for i, name, layer in firsts:
+            kind = OpKind(int(ops.kind[i]))
+            if kind != OpKind.SAMPLE:
+                device, phase = self._where(asked, kind, head=layer < 0 and name.startswith("head."))
+                _, labels, mine = found.setdefault(device.name, (device, [], []))
+                labels.append((asked.role, phase, name))
+                mine.append(_pick(ops, i))
+        for device, labels, mine in found.values():
+            self.ops.prepare(device, labels, _joined(mine))
 
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
@@ -195,6 +212,7 @@ class Planner:
         shape = replace(asked, rows=1, kv=0, leaves=1, depths=None, projected=None if tail else asked.projected)
         skeleton = self._skeletons.get(shape)
         if skeleton is not None:
+            self._prepare_sized(asked, skeleton.firsts, ops)
             pieces = [self._divided(asked, own, _pick(ops, i), layer)[0] for i, own, layer in skeleton.firsts]
             if [len(piece.op) for piece in pieces] == skeleton.lengths:
                 return skeleton.sized(pieces, names, ops)
@@ -363,3 +381,7 @@ class Planner:
 
 def _pick(ops: Ops, index: int) -> Ops:
     return Ops._make([column[index : index + 1] for column in ops])
+
+
+def _joined(pieces: Iterable[Ops]) -> Ops:
+    return Ops(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
