@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ def ran(schedule, *sets, system="ahasd_samsung", **job):
     return run(load(system=system, schedule=schedule, job=job, sets=sets), trace="off")
 
 
+@cache
 def speed(*sets, **job):
     return ran("ahasd", *sets, **job).summary["decode_tokens_per_s"]
 
