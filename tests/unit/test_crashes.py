@@ -106,7 +106,7 @@ else:
 def struck(moment: str, nth: int, number: int, args: list[str] | str) -> tuple[int, str]:
     """Run a command that gets a signal at the n-th such moment; its code and what it said on stderr."""
     told = json.dumps([moment, nth, number, args])
-    done = subprocess.run([sys.executable, "-c", CHILD, told], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", CHILD, told], capture_output=True, text=True, timeout=900)
     return done.returncode, done.stderr
 
 
