@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 #: What numba imports to learn whether there is a linear algebra library.
 _BLAS = "scipy.linalg.cython_blas"
@@ -32,3 +34,14 @@ def warm_up() -> None:
     finally:
         if stand_in:
             del sys.modules[_BLAS]
+
+
+def callee(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function that kernels call: it is compiled into them, and runs as written where Python calls it.
+
+    Unlike a kernel (``njit``) it gets no entry for Python of its own, which takes longer to compile than most such
+    functions, and one version serves constants and variables. It is cached with the kernels that call it.
+    """
+    from numba.extending import register_jitable
+
+    return register_jitable(function)

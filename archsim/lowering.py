@@ -23,6 +23,7 @@ from numba import njit
 from pydantic import Field
 
 from archsim.device import MAX_POOLS, OpKind, Ops, Rows
+from archsim.jit import callee
 from archsim.units import COEF_ONE, WORK_BITS, BytesPerS, Hz, PositiveFactor, Ps
 
 #: Spec fields that kernels take as integers, within bounds that keep their products below 63 bits: rates in whole 1e6
@@ -47,26 +48,26 @@ DRAM_ACTIONS: tuple[str, ...] = ("activate", "read_bits", "write_bits", "io_bits
 PAGE_BYTES = 2048
 
 
-@njit(cache=True)
+@callee
 def share(total, part, parts):
     """Share of `total` that falls to `part` of `parts`; the shares add up to `total`."""
     return total * (part + 1) // parts - total * part // parts
 
 
-@njit(cache=True)
+@callee
 def bytes_to_ps(nbytes, mb_per_s):
     """Duration of `nbytes` at `mb_per_s` (1e6 bytes/s) in ps, rounded up."""
     per_s = mb_per_s * 1_000_000
     return nbytes // per_s * 1_000_000_000_000 + -(-(nbytes % per_s) * 1_000_000 // mb_per_s)
 
 
-@njit(cache=True)
+@callee
 def cycles_to_ps(cycles, khz):
     """Duration of `cycles` of a clock of `khz` in ps, rounded up once; whole ms apart, so that no product overflows."""
     return cycles // khz * 1_000_000_000 + -(-(cycles % khz) * 1_000_000_000 // khz)
 
 
-@njit(cache=True)
+@callee
 def count_traffic(counts, i, first, read_bytes, write_bytes, page_bytes):
     """Count one operator's DRAM actions in ``counts[i, first:first + 4]``; each page touched is activated once."""
     counts[i, first] = -(-read_bytes // page_bytes) + -(-write_bytes // page_bytes)

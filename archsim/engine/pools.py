@@ -75,9 +75,10 @@ from archsim.engine.core import (
     touch,
 )
 from archsim.engine.shares import join, part_from, set_rate, shift
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def refresh_capacity(m, p):
     """Capacity of pool `p` from its stream mix and its rate fraction, rounded down."""
     mix = m[m[AT_MIX] + 256 * m[p + P_ID] + m[p + P_MASK]]
@@ -89,7 +90,7 @@ def refresh_capacity(m, p):
         shift(m, p, more << COEF_BITS, 0)
 
 
-@njit(cache=True)
+@callee
 def change_mask(m, p, bit):
     """Flip one stream of the mix of pool `p`; books the time spent in the mix that ends."""
     m[m[AT_SPENT] + 256 * m[p + P_ID] + m[p + P_MASK]] += m[NOW] - m[p + P_SINCE]
@@ -98,7 +99,7 @@ def change_mask(m, p, bit):
     refresh_capacity(m, p)
 
 
-@njit(cache=True)
+@callee
 def enter_pools(m, k):
     """Let slot `k` take part in its pools; a slot without pools flows at its cap at once."""
     k &= ADDRESS
@@ -131,7 +132,7 @@ def enter_pools(m, k):
     m[DIRTY] = 1
 
 
-@njit(cache=True)
+@callee
 def leave_pools(m, k):
     """Take slot `k` out of its pools and stop it; its remaining work is up to date afterwards."""
     k &= ADDRESS
@@ -164,7 +165,7 @@ def leave_pools(m, k):
     m[DIRTY] = 1
 
 
-@njit(cache=True)
+@callee
 def scaled_cap(m, r):
     """Rate cap of the row at `r` at its unit's present rate fraction, rounded down."""
     cap = m[r + R_CAP]
@@ -175,7 +176,7 @@ def scaled_cap(m, r):
     return (cap * rate) >> RATE_BITS
 
 
-@njit(cache=True)
+@callee
 def place_flow(m, k):
     """Set cap and demands of slot `k` and let it flow, or hold it while a claim or a stopped unit forbids."""
     k &= ADDRESS
@@ -199,7 +200,7 @@ def place_flow(m, k):
         enter_pools(m, k)
 
 
-@njit(cache=True)
+@callee
 def begin_flow(m, k):
     """Row of slot `k` has passed its lead and has work."""
     k &= ADDRESS
@@ -257,7 +258,7 @@ def rate_pool(m, i, rate):
     refresh_capacity(m, p)
 
 
-@njit(cache=True)
+@callee
 def claim_pool(m, p, row):
     """Row takes the pool at `p` for itself; others that draw on it are held."""
     m[p + P_CLAIM] = row
@@ -269,7 +270,7 @@ def claim_pool(m, p, row):
         k += SLOT_FIELDS
 
 
-@njit(cache=True)
+@callee
 def release_claim(m, p):
     """Give the pool at `p` back; held rows flow again where nothing else holds them."""
     m[p + P_CLAIM] = -1
@@ -281,7 +282,7 @@ def release_claim(m, p):
     touch(m, m[STORES] + m[p + P_ID])
 
 
-@njit(cache=True)
+@callee
 def log_pools(m):
     """Append time, pool, mix, capacity and usage (rounded up) of every pool to the log."""
     p = m[AT_POOL] & ADDRESS

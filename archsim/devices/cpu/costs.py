@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 from archsim.device import OpKind
+from archsim.jit import callee
 from archsim.lowering import (
     ITEMS,
     LEAD_PS,
@@ -83,14 +84,14 @@ class CpuNumbers(NamedTuple):
     copy_stream: int
 
 
-@njit(cache=True)
+@callee
 def matmul_cycles(m, k, n, unpack_block, mac_block):
     """Core cycles of [m, k] x [k, n] with quantised weights, rounded up; costs in thousandths per block of 32."""
     blocks = -(-k // 32) * n
     return -(-blocks * (unpack_block + m * mac_block) // 1000)
 
 
-@njit(cache=True)
+@callee
 def job_cycles(ops, i, c, unpack, float_macs):
     """Core cycles of a parallel operator, rounded up."""
     kind, elements = ops.kind[i], ops.m[i] * ops.k[i]

@@ -9,7 +9,7 @@ exact.
 
 from __future__ import annotations
 
-from numba import njit
+from archsim.jit import callee
 
 #: Rows of one operator: at most four that stream, one of time, one of side traffic.
 PHASES = 6
@@ -19,7 +19,7 @@ SHARES = ((1, 1), (3, 4), (1, 2), (1, 4))
 LEAST = 256
 
 
-@njit(cache=True)
+@callee
 def part_of(amount, total):
     """``amount / total`` in 2**-20, rounded down and at most 1."""
     if total < 1 << 42:
@@ -27,20 +27,20 @@ def part_of(amount, total):
     return min(amount // (total >> 20), 1 << 20)
 
 
-@njit(cache=True)
+@callee
 def scaled(count, part):
     """``count * part / 2**20`` rounded down, for counts up to 2**62."""
     return (count >> 20) * part + ((count & ((1 << 20) - 1)) * part >> 20)
 
 
-@njit(cache=True)
+@callee
 def is_roofline(base_ps, t1, t43, t2, t4):
     """Whether the longer of one duration and the time of all bytes gives all four durations, to a thousandth."""
     third, half, quarter = max(t1, base_ps * 4 // 3), max(t1, base_ps * 2), max(t1, base_ps * 4)
     return 1000 * abs(third - t43) <= t43 and 1000 * abs(half - t2) <= t2 and 1000 * abs(quarter - t4) <= t4
 
 
-@njit(cache=True)
+@callee
 def segments(total_bytes, base_ps, t1, t43, t2, t4, phase_bytes, phase_ps):
     """Fill the phases of a walk; returns how many.
 
@@ -85,7 +85,7 @@ def segments(total_bytes, base_ps, t1, t43, t2, t4, phase_bytes, phase_ps):
     return count + 1
 
 
-@njit(cache=True)
+@callee
 def spread(phases, phase_bytes, phase_ps, parts, out_bytes, out_ps, out_share, first):
     """Cut the phases of one operator into `parts` and write them from row `first`, part by part.
 
@@ -106,7 +106,7 @@ def spread(phases, phase_bytes, phase_ps, parts, out_bytes, out_ps, out_share, f
     return row
 
 
-@njit(cache=True)
+@callee
 def share_counts(counts, i, before, after, out, row):
     """Counts of operator i that fall between two cumulated shares (2**-20)."""
     for a in range(counts.shape[1]):

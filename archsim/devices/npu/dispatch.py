@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
+from archsim.jit import callee
 
 
 class CallCosts(NamedTuple):
@@ -39,7 +39,7 @@ class CallCosts(NamedTuple):
         return self.call if way == "call" else self.rpc
 
 
-@njit(cache=True)
+@callee
 def flush_ps(out_bytes, whole_ps, whole_bytes):
     """Flush of an operator's output: by range, at most the cost of the whole cache."""
     return -(-whole_ps * min(out_bytes, whole_bytes) // whole_bytes)

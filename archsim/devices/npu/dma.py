@@ -11,12 +11,11 @@ tokens/s in decoding (llama.cpp #21137).
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.npu.numbers import bytes_fs
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def descriptors(rows, row_bytes, limit):
     """Descriptors of a 2D block: one when its rows fit the field, else as many as each row needs.
 
@@ -27,7 +26,7 @@ def descriptors(rows, row_bytes, limit):
     return rows * -(-row_bytes // limit)
 
 
-@njit(cache=True)
+@callee
 def transfer_fs(nbytes, pieces, c, rate):
     """Duration of `nbytes` in `pieces` equal descriptors at `rate` (1e6 bytes/s), fs."""
     if nbytes == 0:

@@ -21,7 +21,8 @@ and staircase (HeteroInfer, arXiv 2501.14794); stages and their order (open Hexa
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from archsim.jit import callee
 
 TILE = 32
 MILLI = 1000
@@ -30,13 +31,13 @@ MILLI = 1000
 DMA_END, HVX_FREE, RINGS = range(3)
 
 
-@njit(cache=True)
+@callee
 def tiles(size, tile=TILE):
     """Tiles of `tile` elements that cover `size`; a rest counts as a whole tile."""
     return -(-size // tile)
 
 
-@njit(cache=True)
+@callee
 def output_tile(k_tiles, cycles, packet_tiles, packet, store, accumulators):
     """Thousandths of an HMX cycle of one output tile: clear, accumulate along k, store with column scale and bias.
 
@@ -47,13 +48,13 @@ def output_tile(k_tiles, cycles, packet_tiles, packet, store, accumulators):
     return max(products, store) if accumulators > 1 else products + store
 
 
-@njit(cache=True)
+@callee
 def products_milli(row_tiles, columns, k_tiles, units, tile):
     """Thousandths of an HMX cycle of row_tiles x columns output tiles spread over `units`, `tile` each."""
     return -(-row_tiles // units) * columns * tile
 
 
-@njit(cache=True)
+@callee
 def step(state, depth, dma, unpack, multiply):
     """Advance the state by one weight tile.
 
@@ -70,7 +71,7 @@ def step(state, depth, dma, unpack, multiply):
     state[RINGS + depth - 1], state[RINGS + 2 * depth - 1] = unpack_end, multiply_end
 
 
-@njit(cache=True)
+@callee
 def moved_alike(before, after):
     """Whether all entries grew by the same amount."""
     grown = after[0] - before[0]
@@ -80,7 +81,7 @@ def moved_alike(before, after):
     return True
 
 
-@njit(cache=True)
+@callee
 def walk_column(state, before, k_tiles, depth, dma, unpack, multiply, output, skip, store):
     """Advance the state by a column: its weight tiles, then HVX converts its outputs. `before` is scratch."""
     t = 0
@@ -96,7 +97,7 @@ def walk_column(state, before, k_tiles, depth, dma, unpack, multiply, output, sk
     state[HVX_FREE] = max(state[HVX_FREE], state[RINGS + 2 * depth - 1]) + output
 
 
-@njit(cache=True)
+@callee
 def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip, store=0):
     """Duration of a matrix product, in the unit of its stage times.
 
@@ -133,7 +134,7 @@ def tile_walk(columns, k_tiles, depth, dma, unpack, multiply, output, skip, stor
     return state[HVX_FREE]
 
 
-@njit(cache=True)
+@callee
 def rows_in_vtcm(vtcm_bytes, k_padded, depth, row_tile=TILE, column_tile=TILE, depth_tile=TILE):
     """Activation rows (FP16, whole row tiles) that fit beside weight buffers and two output tiles per row tile.
 

@@ -15,25 +15,25 @@ contexts takes the c-th part of the time.
 
 from __future__ import annotations
 
-from numba import njit
+from archsim.jit import callee
 
 WEIGHTS_PER_VECTOR = 128
 ELEMENTS_PER_VECTOR = 64
 
 
-@njit(cache=True)
+@callee
 def weight_vectors(k, n):
     """Vectors of 128 weights along k for n outputs; a rest counts as a whole vector."""
     return -(-k // WEIGHTS_PER_VECTOR) * n
 
 
-@njit(cache=True)
+@callee
 def vector_gemv(m, k, n, one_row):
     """Context cycles (thousandths) of m separate rows at `one_row` per weight vector."""
     return weight_vectors(k, n) * one_row * m
 
 
-@njit(cache=True)
+@callee
 def vector_batch(m, k, n, pass_rows, unpack, mac):
     """Context cycles (thousandths) of m rows in passes: every pass unpacks each weight once."""
     passes = -(-m // pass_rows)
@@ -44,7 +44,7 @@ def vector_batch(m, k, n, pass_rows, unpack, mac):
 STAGED_VECTORS = 3
 
 
-@njit(cache=True)
+@callee
 def batch_port(m, k, n, pass_rows, ports):
     """Cycles (thousandths) that the ports of VTCM need for a batch; `ports` in thousandths of a vector per cycle."""
     passes = -(-m // pass_rows)
@@ -55,13 +55,13 @@ def batch_port(m, k, n, pass_rows, ports):
 ROW_VECTORS = 3
 
 
-@njit(cache=True)
+@callee
 def gemv_port(m, k, n, ports):
     """Cycles (thousandths) that the ports of VTCM need for m separate rows."""
     return -(-weight_vectors(k, n) * m * ROW_VECTORS * 1_000_000 // ports)
 
 
-@njit(cache=True)
+@callee
 def spilled_bytes(m, k, n, area_bytes, group):
     """Bytes of quantised activations fetched again: all of them once per `group` of weight rows when they overflow.
 
@@ -71,13 +71,13 @@ def spilled_bytes(m, k, n, area_bytes, group):
     return 0 if held <= area_bytes else held * -(-n // group)
 
 
-@njit(cache=True)
+@callee
 def vector_attention(macs, pairs, fp16_mac, softmax):
     """Context cycles (thousandths) of attention: `macs` at the FP16 rate, `pairs` scores through softmax."""
     return -(-macs // WEIGHTS_PER_VECTOR) * fp16_mac + -(-pairs // ELEMENTS_PER_VECTOR) * softmax
 
 
-@njit(cache=True)
+@callee
 def vector_elements(count, per_vector):
     """Context cycles (thousandths) of `count` elements at `per_vector` per 64."""
     return -(-count // ELEMENTS_PER_VECTOR) * per_vector

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from archsim.device import DType, OpKind
 from archsim.devices.npu.hmx import MILLI
+from archsim.jit import callee
 
 MATMUL, PROJECTION, ATTENTION = int(OpKind.MATMUL), int(OpKind.PROJECTION), int(OpKind.ATTENTION)
 NORM, ROPE, KV_WRITE = int(OpKind.NORM), int(OpKind.ROPE), int(OpKind.KV_WRITE)
@@ -105,25 +104,25 @@ class NpuNumbers(NamedTuple):
     stream: int
 
 
-@njit(cache=True)
+@callee
 def milli_fs(milli_cycles, khz):
     """Thousandths of a cycle of a clock of `khz` in fs, rounded up."""
     return milli_cycles // khz * 1_000_000_000 + -(-(milli_cycles % khz) * 1_000_000_000 // khz)
 
 
-@njit(cache=True)
+@callee
 def context_fs(c, milli_cycles):
     """Context cycles (thousandths) spread over all contexts, fs."""
     return milli_fs(-(-milli_cycles // c.contexts), c.khz)
 
 
-@njit(cache=True)
+@callee
 def bytes_fs(nbytes, mb_per_s):
     """Duration of `nbytes` at `mb_per_s` (1e6 bytes/s), fs, rounded up."""
     return nbytes // mb_per_s * 1_000_000_000 + -(-(nbytes % mb_per_s) * 1_000_000_000 // mb_per_s)
 
 
-@njit(cache=True)
+@callee
 def fs_ps(duration_fs):
     """Whole ps, rounded up."""
     return -(-duration_fs // MILLI)

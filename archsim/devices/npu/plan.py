@@ -42,6 +42,7 @@ from archsim.devices.npu.policies.flash import attention_work
 from archsim.devices.npu.policies.graph import graph_counts, graph_fits, graph_walk
 from archsim.devices.npu.policies.measured import FAR, KNOWN, TABLE_ADDS, TABLE_BYTES, TABLE_PS
 from archsim.devices.npu.policies.vector import vector_counts, vector_spill, vector_walk, vector_work
+from archsim.jit import callee
 from archsim.lowering import (
     ITEMS,
     LEAD_PS,
@@ -66,7 +67,7 @@ FITS, NO_ROOM, TOO_WIDE, NOT_MEASURED = range(4)
 SIDE_BYTES, SIDE_PS, STREAMED, VECTOR, READS, WRITES = range(6)
 
 
-@njit(cache=True)
+@callee
 def policy_of(ops, i, c):
     """Kernel policy of operator i: by its rows, and ``ggml_hmx`` falls back to ``ggml_hvx`` below its threshold."""
     policy = c.policy_one if ops.m[i] == 1 else c.policy_many
@@ -76,7 +77,7 @@ def policy_of(ops, i, c):
     return policy
 
 
-@njit(cache=True)
+@callee
 def plan_vector(ops, i, c, policy, factor, floats, draft, times, counts):
     """Vector policies: walk at all shares, activations and spills beside it."""
     wide = 2 if ops.adtype[i] == FP16 else 1
@@ -93,7 +94,7 @@ def plan_vector(ops, i, c, policy, factor, floats, draft, times, counts):
     return FITS
 
 
-@njit(cache=True)
+@callee
 def plan_graph(ops, i, c, factor, graph_rows, draft, times, counts):
     """Static graph: inputs and outputs stay in VTCM when they fit, else they pass through DRAM beside the weights."""
     fits = graph_fits(ops, i, c)
@@ -115,7 +116,7 @@ def plan_graph(ops, i, c, factor, graph_rows, draft, times, counts):
     return FITS
 
 
-@njit(cache=True)
+@callee
 def plan_chunks(ops, i, c, factor, draft, times, counts):
     """Chunked HMX kernel: everything that moves is in the walk."""
     if ops.n[i] > c.projection_limit:
@@ -133,7 +134,7 @@ def plan_chunks(ops, i, c, factor, draft, times, counts):
     return FITS
 
 
-@njit(cache=True)
+@callee
 def plan_areas(ops, i, c, factor, draft, times, counts):
     """Sequential kernel: activations by one thread beside the walk of the weights."""
     row_chunks, chunks = area_chunks(ops, i, c)
@@ -151,7 +152,7 @@ def plan_areas(ops, i, c, factor, draft, times, counts):
     return FITS
 
 
-@njit(cache=True)
+@callee
 def plan_table(ops, i, c, entry, draft, times, counts):
     """Measured operator: its cycles, and its bytes beside or after them."""
     if entry[KNOWN] == 0:
@@ -164,7 +165,7 @@ def plan_table(ops, i, c, entry, draft, times, counts):
     return FITS
 
 
-@njit(cache=True)
+@callee
 def plan_attention(ops, i, c, policy, factor, resident, draft, times, counts):
     """Attention: keys and values by DMA beside the walk; the mask, and inputs and outputs, before it."""
     busy, draft[VECTOR], streams, mask = attention_work(ops, i, c, policy, factor, counts)
@@ -183,7 +184,7 @@ def plan_attention(ops, i, c, policy, factor, resident, draft, times, counts):
     return FITS
 
 
-@njit(cache=True)
+@callee
 def plan_light(ops, i, c, policy, resident, draft, times):
     """Norms, rotations, element-wise operators and KV writes: cycles against bytes through the vector threads."""
     kind = ops.kind[i]
@@ -204,7 +205,7 @@ def plan_light(ops, i, c, policy, resident, draft, times):
     return FITS
 
 
-@njit(cache=True)
+@callee
 def plan_one(ops, i, c, factor, floats, graph_rows, entry, draft, times, counts):
     """Plan operator i into `draft` and `times`; returns why it cannot run, or FITS."""
     kind, policy = ops.kind[i], policy_of(ops, i, c)
@@ -224,7 +225,7 @@ def plan_one(ops, i, c, factor, floats, graph_rows, entry, draft, times, counts)
     return plan_vector(ops, i, c, policy, factor, floats, draft, times, counts)
 
 
-@njit(cache=True)
+@callee
 def call_of(ops, i, c, counts):
     """Latency of handing operator i over (ps); static graphs run without calls."""
     if policy_of(ops, i, c) == STATIC_GRAPH:
@@ -235,7 +236,7 @@ def call_of(ops, i, c, counts):
     return c.dispatch_ps + flush_ps(ops.out_bytes[i], c.flush_ps, c.flush_bytes)
 
 
-@njit(cache=True)
+@callee
 def phases_of(c, draft, times, phase_bytes, phase_ps):
     """Phases of an operator in order: side traffic first, then the chain of the walk."""
     first = 0
@@ -248,7 +249,7 @@ def phases_of(c, draft, times, phase_bytes, phase_ps):
     )
 
 
-@njit(cache=True)
+@callee
 def fill(c, parts, leads, vectors, phases, all_bytes, all_ps, counts, plan, owner, counted):
     """Rows of all operators: their plan, the operator each belongs to, and its counts."""
     rows = plan.shape[0]

@@ -36,6 +36,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numba import njit
 
+from archsim.jit import callee
 from archsim.units import InputError, quote, suggest
 
 Dataflow = Literal["ws", "os", "is"]
@@ -179,7 +180,7 @@ def fold_length(s):
     return fill + stream + s.rows + s.cols - 2
 
 
-@njit(cache=True)
+@callee
 def fold_words(s, outer, inner, used_rows, used_cols):
     """SRAM words of a fold (input, weights, results), and which of input and weights come from DRAM (0 or 1)."""
     if s.flow == WS:
@@ -194,7 +195,7 @@ def fold_words(s, outer, inner, used_rows, used_cols):
     return used_rows * used_cols, used_rows * s.n, s.n * used_cols, 1, int(outer == 0 or again)
 
 
-@njit(cache=True)
+@callee
 def lookahead(half, words, folds):
     """Folds whose words fit in a half, at least one."""
     return max(1, min(half // max(words, 1), folds))

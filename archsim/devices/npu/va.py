@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from archsim.jit import callee
+
 #: Columns of a mapped buffer: offset in its window and length (whole pages), tick of the last use, buffer id.
 OFFSET, LENGTH, USED, BUFFER = range(4)
 #: Which hole a buffer takes: the first or the smallest that holds it.
@@ -43,7 +45,7 @@ class Rules(NamedTuple):
     compact: int  # 1: buffers are slid together before anything is evicted
 
 
-@njit(cache=True)
+@callee
 def find_hole(table, count, session, rules, length):
     """Index and offset of the hole of `session` that takes `length` bytes, (-1, -1) when none does."""
     index, offset, least = -1, -1, rules.window + 1
@@ -59,7 +61,7 @@ def find_hole(table, count, session, rules, length):
     return index, offset
 
 
-@njit(cache=True)
+@callee
 def insert(table, count, session, index, offset, length, now, buffer):
     """Enter a mapped buffer before entry `index` of a session; entries stay in order of offset."""
     for i in range(count[session], index, -1):
@@ -70,7 +72,7 @@ def insert(table, count, session, index, offset, length, now, buffer):
     count[session] += 1
 
 
-@njit(cache=True)
+@callee
 def remove(table, count, session, index):
     """Take entry `index` of a session out; its bytes join the holes on both sides."""
     count[session] -= 1
@@ -79,7 +81,7 @@ def remove(table, count, session, index):
             table[session, i, c] = table[session, i + 1, c]
 
 
-@njit(cache=True)
+@callee
 def locate(table, count, buffer):
     """Session and entry of a buffer, (-1, -1) when it is not mapped."""
     for session in range(count.size):
@@ -89,14 +91,14 @@ def locate(table, count, buffer):
     return -1, -1
 
 
-@njit(cache=True)
+@callee
 def note(events, at, kind, buffer, length, session):
     """Write one line of events; returns the next line."""
     events[at, 0], events[at, 1], events[at, 2], events[at, 3] = kind, buffer, length, session
     return at + 1
 
 
-@njit(cache=True)
+@callee
 def slide(table, count, session, events, at):
     """Move the buffers of a session to its start, without holes; returns the next line of events."""
     offset = 0
@@ -108,7 +110,7 @@ def slide(table, count, session, events, at):
     return at
 
 
-@njit(cache=True)
+@callee
 def free_bytes(table, count, session, window):
     """Bytes of a session that no buffer holds."""
     free = window
@@ -117,7 +119,7 @@ def free_bytes(table, count, session, window):
     return free
 
 
-@njit(cache=True)
+@callee
 def make_room(table, count, rules, now, events, at):
     """Evict by the rules; buffers used at `now` stay. Returns the next line of events, the same one if none can go."""
     chosen, entry = -1, -1
@@ -139,7 +141,7 @@ def make_room(table, count, rules, now, events, at):
     return at
 
 
-@njit(cache=True)
+@callee
 def map_one(table, count, rules, buffer, length, now, events, at):
     """Map one buffer, making room if need be; returns (1 when mapped or else 0, next line of events)."""
     while True:
@@ -166,7 +168,7 @@ def map_one(table, count, rules, buffer, length, now, events, at):
         at = after
 
 
-@njit(cache=True)
+@callee
 def excess_bytes(table, count, rules, needs):
     """Bytes by which what is mapped and what of `needs` is not would exceed the windows together."""
     total = 0
@@ -179,7 +181,7 @@ def excess_bytes(table, count, rules, needs):
     return total
 
 
-@njit(cache=True)
+@callee
 def unmap_all(table, count, events, at):
     """Unmap every buffer of every session; returns the next line of events."""
     for session in range(count.size):

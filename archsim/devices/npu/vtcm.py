@@ -12,7 +12,7 @@ costs 2 (ggml-hexagon, matmul-ops).
 
 from __future__ import annotations
 
-from numba import njit
+from archsim.jit import callee
 
 ALIGN = 2048
 DEQUANTISE_COST, CONVERT_COST = 3, 2
@@ -22,20 +22,20 @@ class VtcmOverflowError(ValueError):
     """An allocation that local memory does not hold."""
 
 
-@njit(cache=True)
+@callee
 def aligned(nbytes):
     """Size of an area, rounded up."""
     return -(-nbytes // ALIGN) * ALIGN
 
 
-@njit(cache=True)
+@callee
 def footprint(mc, nc, k_padded, packed_column, buffers):
     """Bytes of the areas of one chunk: activations, packed and unpacked weights, outputs, column scales."""
     weights = aligned(buffers * nc * packed_column) + aligned(buffers * nc * 2 * k_padded)
     return aligned(mc * 2 * k_padded) + weights + aligned(buffers * mc * nc * 2) + ALIGN
 
 
-@njit(cache=True)
+@callee
 def tiling(m_padded, n_padded, k_padded, row_tile, column_tile, packed_column, buffers, vtcm_bytes, least_chunks=1):
     """Rows and columns of a chunk: the least cost that fits, with at least `least_chunks` chunks of columns.
 

@@ -10,15 +10,14 @@ Source: open Hexagon operator library of arXiv 2509.23324 (four stages overlap o
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.npu.hmx import MILLI, output_tile, products_milli, tiles
 from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR
 from archsim.devices.npu.numbers import HMX_FP16, HMX_INT8, VTCM_READ, VTCM_WRITE, bytes_fs, context_fs, milli_fs
 from archsim.devices.npu.policies.graph import tile_shape
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def area_chunks(ops, i, c):
     """Row chunks and weight chunks (of all of k and n) of operator i; (0, 0) when an area holds no tile."""
     row_tile, _, _ = tile_shape(ops, i, c)
@@ -33,7 +32,7 @@ def area_chunks(ops, i, c):
     return -(-ops.m[i] // rows), pieces * -(-ops.n[i] // columns)
 
 
-@njit(cache=True)
+@callee
 def area_walk(ops, i, c, factor, row_chunks, chunks, rate):
     """Duration (fs) and context cycles (thousandths) of a matrix product."""
     row_tile, cycles, _ = tile_shape(ops, i, c)
@@ -49,7 +48,7 @@ def area_walk(ops, i, c, factor, row_chunks, chunks, rate):
     return duration, row_chunks * unpack_context
 
 
-@njit(cache=True)
+@callee
 def area_counts(ops, i, c, row_chunks, counts):
     """Count tile products and VTCM traffic of operator i."""
     row_tile, _, int8 = tile_shape(ops, i, c)

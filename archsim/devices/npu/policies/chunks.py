@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from archsim.devices.npu.dma import descriptors, transfer_fs
 from archsim.devices.npu.hmx import MILLI, output_tile, products_milli, tiles
 from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR
@@ -33,6 +31,7 @@ from archsim.devices.npu.numbers import (
 )
 from archsim.devices.npu.policies.graph import tile_shape
 from archsim.devices.npu.vtcm import tiling
+from archsim.jit import callee
 
 #: Packed tiles are aligned to 128 bytes in VTCM.
 LINE = 128
@@ -62,7 +61,7 @@ class Shares(NamedTuple):
     output: int
 
 
-@njit(cache=True)
+@callee
 def chunked(ops, i, c, factor):
     """Tiling of operator i; mc is 0 when VTCM does not hold one row tile and one column tile."""
     row_tile, cycles, _ = tile_shape(ops, i, c)
@@ -84,7 +83,7 @@ def chunked(ops, i, c, factor):
     return Chunks(k_tiles, row_tile, mc, nc, pipelined, tile, unpack_tile)
 
 
-@njit(cache=True)
+@callee
 def path_rate(c, path, rate):
     """Rate (1e6 bytes/s) of a load path when DMA has `rate`: all paths share DRAM."""
     if path == BY_DMA:
@@ -92,7 +91,7 @@ def path_rate(c, path, rate):
     return min(c.l2fetch_rate if path == 1 else c.vector_rate, rate)
 
 
-@njit(cache=True)
+@callee
 def load_weights(ops, i, c, t, columns, rate):
     """Time (fs) to bring the weights of `columns` columns."""
     nbytes = -(-ops.weight_bytes[i] * columns // ops.n[i])
@@ -101,7 +100,7 @@ def load_weights(ops, i, c, t, columns, rate):
     return bytes_fs(nbytes, path_rate(c, c.weight_path, rate))
 
 
-@njit(cache=True)
+@callee
 def stage_times(ops, i, c, t, rows, columns, rate):
     """Times (fs) of one chunk of columns: fetch, unpack, multiply, convert outputs, write them."""
     column_tiles = tiles(columns, c.tile_columns)
@@ -115,7 +114,7 @@ def stage_times(ops, i, c, t, rows, columns, rate):
     )
 
 
-@njit(cache=True)
+@callee
 def rows_walk(ops, i, c, t, rows, rate):
     """One chunk of rows from an idle start: :class:`Shares`."""
     n = ops.n[i]
@@ -162,7 +161,7 @@ def rows_walk(ops, i, c, t, rows, rate):
     return Shares(max(dma, hvx), work_dma, work_unpack, convert, work_hmx, work_out)
 
 
-@njit(cache=True)
+@callee
 def chunk_walk(ops, i, c, t, rate):
     """Walk of a whole product: :class:`Shares`, at a DMA rate."""
     start = c.wake_ps * MILLI
@@ -181,13 +180,13 @@ def chunk_walk(ops, i, c, t, rate):
     return Shares(end, dma, dequantise, activation, hmx, output)
 
 
-@njit(cache=True)
+@callee
 def chunk_streams(ops, i, t):
     """How often the weights are streamed: once per chunk of rows."""
     return -(-ops.m[i] // t.mc)
 
 
-@njit(cache=True)
+@callee
 def chunk_context(ops, i, c, t):
     """Context cycles (thousandths) of unpacking, converting activations and converting outputs."""
     weight_tiles = t.k_tiles * tiles(ops.n[i], c.tile_columns)
@@ -195,7 +194,7 @@ def chunk_context(ops, i, c, t):
     return chunk_streams(ops, i, t) * weight_tiles * t.unpack_tile + activation + ops.m[i] * ops.n[i] * c.output
 
 
-@njit(cache=True)
+@callee
 def chunk_counts(ops, i, c, t, counts):
     """Count tile products and VTCM traffic of operator i."""
     row_tile, _, int8 = tile_shape(ops, i, c)

@@ -11,8 +11,6 @@ Source: ggml-hexagon (from five query rows and head sizes of whole tiles on; thr
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.npu.hmx import MILLI, products_milli, tiles
 from archsim.devices.npu.hvx import vector_attention, weight_vectors
 from archsim.devices.npu.numbers import (
@@ -25,20 +23,21 @@ from archsim.devices.npu.numbers import (
     context_fs,
     milli_fs,
 )
+from archsim.jit import callee
 
 #: Key rows of a block, and key blocks from which the pipeline starts.
 KEYS_PER_BLOCK = 64
 PIPELINED_BLOCKS = 3
 
 
-@njit(cache=True)
+@callee
 def on_matrix_unit(ops, i, c, policy):
     """Whether attention runs on HMX."""
     allowed = policy in (STATIC_GRAPH, GGML_HMX)
     return allowed and ops.m[i] >= c.hmx_attention_rows and ops.head_dim[i] % c.tile_depth == 0
 
 
-@njit(cache=True)
+@callee
 def flash_blocks(ops, i, c):
     """How many blocks of query rows one head takes, as many rows in a block as VTCM holds; 0: not one row tile fits."""
     keys = KEYS_PER_BLOCK
@@ -49,14 +48,14 @@ def flash_blocks(ops, i, c):
     return 0 if row_tiles == 0 else -(-tiles(ops.m[i], c.tile_rows) // row_tiles)
 
 
-@njit(cache=True)
+@callee
 def kv_unpack(ops, i, c, policy, factor):
     """Context cycles (thousandths) to make FP16 of the quantised keys and values of operator i, once."""
     per_vector = c.graph_unpack if policy == STATIC_GRAPH else c.unpack
     return weight_vectors(ops.head_dim[i], 2 * ops.kv_heads[i] * (ops.kv[i] + ops.m[i])) * per_vector * factor // 1000
 
 
-@njit(cache=True)
+@callee
 def attention_work(ops, i, c, policy, factor, counts):
     """Attention of operator i; `factor` is the cost of unpacking its keys and values (thousandths of Q4_0, 0: floats).
 

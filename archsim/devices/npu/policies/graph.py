@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.npu.hmx import MILLI, output_tile, rows_in_vtcm, tile_walk, tiles
 from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR
 from archsim.devices.npu.numbers import (
@@ -17,9 +15,10 @@ from archsim.devices.npu.numbers import (
     context_fs,
     milli_fs,
 )
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def tile_shape(ops, i, c):
     """Rows and cycles of a tile product, by the types of activations and weights; the third says INT8."""
     if ops.adtype[i] != INT8:
@@ -27,7 +26,7 @@ def tile_shape(ops, i, c):
     return c.tile_rows_int8, c.tile_int4 if ops.wdtype[i] == INT4 else c.tile_int8, 1
 
 
-@njit(cache=True)
+@callee
 def graph_size(graph_rows, rows):
     """Rows of the smallest fixed shape that holds `rows`; `graph_rows` ascends."""
     for size in graph_rows:
@@ -36,7 +35,7 @@ def graph_size(graph_rows, rows):
     return graph_rows[-1]
 
 
-@njit(cache=True)
+@callee
 def graph_fits(ops, i, c):
     """Rows of operator i that local memory holds; 0 when not one tile fits."""
     row_tile, _, _ = tile_shape(ops, i, c)
@@ -44,7 +43,7 @@ def graph_fits(ops, i, c):
     return rows_in_vtcm(c.vtcm_bytes, k_padded, c.depth, row_tile, c.tile_columns, c.tile_depth)
 
 
-@njit(cache=True)
+@callee
 def graph_block(ops, i, c, factor, rows, fits, rate):
     """Duration (fs), context cycles (thousandths) and weight streams of one fixed shape of `rows` rows."""
     row_tile, cycles, _ = tile_shape(ops, i, c)
@@ -68,7 +67,7 @@ def graph_block(ops, i, c, factor, rows, fits, rate):
     return total, vector, streams
 
 
-@njit(cache=True)
+@callee
 def graph_walk(ops, i, c, factor, graph_rows, fits, rate):
     """Matrix product of a static graph: whole blocks of the largest shape, then the smallest that holds the rest.
 
@@ -89,7 +88,7 @@ def graph_walk(ops, i, c, factor, graph_rows, fits, rate):
     return total, vector, streams
 
 
-@njit(cache=True)
+@callee
 def graph_counts(ops, i, c, graph_rows, streams, fits, counts):
     """Count tile products and VTCM traffic of operator i."""
     row_tile, _, int8 = tile_shape(ops, i, c)

@@ -8,8 +8,6 @@ load path of all threads (quantising 1 MiB takes 42-56 us, llama.cpp #18139).
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.npu.dma import descriptors, transfer_fs
 from archsim.devices.npu.hvx import batch_port, gemv_port, spilled_bytes, vector_batch, vector_gemv
 from archsim.devices.npu.numbers import (
@@ -21,12 +19,13 @@ from archsim.devices.npu.numbers import (
     context_fs,
     milli_fs,
 )
+from archsim.jit import callee
 
 #: Rows that share one read of an activation-sized register block in HVX kernels (assumed register blocking).
 ROW_REUSE = 4
 
 
-@njit(cache=True)
+@callee
 def vector_work(ops, i, c, policy, factor, float_weights):
     """Rows, context cycles (thousandths), duration on chip (fs), and how often the weights are streamed."""
     k, n = ops.k[i], ops.n[i]
@@ -41,7 +40,7 @@ def vector_work(ops, i, c, policy, factor, float_weights):
     return rows, cycles, max(context_fs(c, cycles), milli_fs(port, c.khz)), 1
 
 
-@njit(cache=True)
+@callee
 def vector_walk(ops, i, c, busy_fs, streams, rate):
     """Duration (fs) at a DMA rate: contexts work on one group of rows while DMA brings the next."""
     row_bytes = -(-ops.weight_bytes[i] // ops.n[i])
@@ -50,7 +49,7 @@ def vector_walk(ops, i, c, busy_fs, streams, rate):
     return max(busy_fs, transfer_fs(streams * ops.weight_bytes[i], streams * pieces, c, rate))
 
 
-@njit(cache=True)
+@callee
 def vector_counts(ops, i, c, policy, rows, streams, float_weights, counts):
     """Count multiply-accumulates and VTCM traffic of operator i."""
     k, n = ops.k[i], ops.n[i]
@@ -61,7 +60,7 @@ def vector_counts(ops, i, c, policy, rows, streams, float_weights, counts):
     counts[i, VTCM_WRITE] = streams * ops.weight_bytes[i] + unpacked + ops.in_bytes[i]
 
 
-@njit(cache=True)
+@callee
 def vector_spill(ops, i, c, rows):
     """Bytes of activations that a batch fetches again."""
     return spilled_bytes(rows, ops.k[i], ops.n[i], c.activation_bytes, c.contexts * c.row_group)
