@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 #: What numba imports to learn whether there is a linear algebra library.
 _BLAS = "scipy.linalg.cython_blas"
@@ -34,6 +36,15 @@ def warm_up() -> None:
     finally:
         if stand_in:
             del sys.modules[_BLAS]
+
+
+def record_type(names: Iterable[str]) -> np.dtype:
+    """Type of a record of int64 fields, which kernels take as one argument and read by name."""
+    from numba import config
+
+    kind = np.dtype([(name, np.int64) for name in names], align=True)
+    # numba tells the type of plain records sooner; only NumPy's own have fields by name where Python runs the kernels
+    return np.dtype((np.record, kind)) if config.DISABLE_JIT else kind
 
 
 def callee(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,7 +23,7 @@ from numba import njit
 from pydantic import Field
 
 from archsim.device import MAX_POOLS, OpKind, Ops, Rows
-from archsim.jit import callee
+from archsim.jit import callee, record_type
 from archsim.units import COEF_ONE, WORK_BITS, BytesPerS, Hz, PositiveFactor, Ps
 
 #: Spec fields that kernels take as integers, within bounds that keep their products below 63 bits: rates in whole 1e6
@@ -46,6 +46,20 @@ DRAM_ACTIONS: tuple[str, ...] = ("activate", "read_bits", "write_bits", "io_bits
 
 #: Bytes of one activated row that a sequential stream uses: the 2 KiB page of a x16 LPDDR5 die in 16-bank mode.
 PAGE_BYTES = 2048
+
+
+#: One operator as kernels take it: a record of the columns of :class:`archsim.device.Ops`.
+OPERATOR = record_type(Ops._fields)
+
+
+def records(ops: Ops) -> np.ndarray:
+    """Operators as records[n], which a kernel takes as one argument: ``records(ops)[i].m`` is ``ops.m[i]``."""
+    return np.concatenate(ops).reshape(len(ops), -1).T.copy().view(OPERATOR)[:, 0]
+
+
+def operator(ops: Ops, i: int = 0) -> Ops:
+    """Operator i alone, its columns plain numbers, for functions that take one operator."""
+    return Ops(*(int(column[i]) for column in ops))
 
 
 @callee

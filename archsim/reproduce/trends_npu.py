@@ -13,11 +13,12 @@ import numpy as np
 from archsim.device import DType, make_ops
 from archsim.devices.npu import Npu
 from archsim.devices.npu.alone import devices_of, matmul
+from archsim.devices.npu.draft import FITS, SIDE_BYTES, SIDE_PS, WHY, draft_all
 from archsim.devices.npu.numbers import NpuNumbers
-from archsim.devices.npu.plan import FITS, SIDE_BYTES, SIDE_PS, call_of, plan_one
+from archsim.devices.npu.plan import call_of
 from archsim.engine.block import make_block
 from archsim.engine.sim import PoolDecl, Sim, UnitDecl
-from archsim.lowering import bytes_to_ps
+from archsim.lowering import bytes_to_ps, operator, records
 from archsim.units import WORK_ONE, rate_fixed
 
 MB = 10**6
@@ -106,10 +107,8 @@ def walked_ps(split: Split) -> int:
     rate = c.dma_rate * split.share // WHOLE
     slow = c._replace(dma_rate=rate, vector_rate=min(c.vector_rate, rate), l2fetch_rate=min(c.l2fetch_rate, rate),
                       vector_one_rate=min(c.vector_one_rate, rate))  # fmt: skip
-    dtype = int(ops.wdtype[0])
-    draft, times, counts = np.zeros(6, np.int64), np.zeros(4, np.int64), np.zeros((1, 64), np.int64)
-    entry = np.zeros(5, np.int64)
-    why = plan_one(ops, 0, slow, npu._factor[dtype], npu._float[dtype], npu._graph_rows, entry, draft, times, counts)
-    assert why == FITS, split.words
+    table = np.zeros((1, 5), np.int64)
+    (draft,), (times,), (counts,) = draft_all(records(ops), slow.record(), npu.factors, npu.graph_rows, table)
+    assert draft[WHY] == FITS, split.words
     side = max(int(draft[SIDE_PS]), bytes_to_ps(int(draft[SIDE_BYTES]), rate))
-    return int(call_of(ops, 0, c, counts)) + side + int(times[0])
+    return int(call_of(operator(ops), c, counts)) + side + int(times[0])

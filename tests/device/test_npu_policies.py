@@ -13,6 +13,7 @@ from archsim.devices.npu.numbers import bytes_fs, context_fs
 from archsim.devices.npu.policies.areas import area_chunks
 from archsim.devices.npu.policies.chunks import chunk_walk, chunked, path_rate, stage_times
 from archsim.devices.npu.policies.measured import Table
+from archsim.lowering import operator
 from archsim.units import InputError
 
 HMX = ("system.npu.policy_many=ggml_hmx", "system.npu.call=call")
@@ -24,8 +25,8 @@ def npu(*sets):
 
 def staged(device, op):
     """Numbers, operator and tiling of the chunked kernel."""
-    ops = make_ops([op])
-    return device.numbers, ops, chunked(ops, 0, device.numbers, 1000)
+    one = operator(make_ops([op]))
+    return device.numbers, one, chunked(one, device.numbers, 1000)
 
 
 def test_output_tiles_by_hand():
@@ -38,7 +39,7 @@ def test_output_tiles_by_hand():
 
 def model(device, op, rate):
     """Event by event: each stage of each chunk starts when all that it needs has ended (DMA loads, pipelined)."""
-    c, ops, t = staged(device, op)
+    c, one, t = staged(device, op)
     m, n = op["m"], op["n"]
     total = 0
     for first in range(0, m, t.mc):
@@ -46,7 +47,7 @@ def model(device, op, rate):
         load = bytes_fs(rows * op["k"] * 4, path_rate(c, c.activation_path, rate))
         convert = context_fs(c, -(-rows * op["k"] // 64) * c.convert)
         sizes = [min(t.nc, n - at) for at in range(0, n, t.nc)]
-        stages = [stage_times(ops, 0, c, t, rows, size, rate) for size in sizes]
+        stages = [stage_times(one, c, t, rows, size, rate) for size in sizes]
         fetched, unpacked, multiplied, stored = {}, {}, {}, {}
         dma, hvx = load + stages[0][0], load + convert
         fetched[0] = dma
@@ -69,17 +70,17 @@ def model(device, op, rate):
 def test_pipelined_walk_agrees_with_an_event_by_event_model(shape):
     for device in (npu(), npu("system.npu.hvx_contexts=40"), npu("system.npu.tile_cycles_fp16=100")):
         op = matmul(*shape)
-        c, ops, t = staged(device, op)
+        c, one, t = staged(device, op)
         assert t.pipelined == 1
         for rate in (59_000, 20_000, 3_000):
-            assert chunk_walk(ops, 0, c, t, rate).duration == model(device, op, rate)
+            assert chunk_walk(one, c, t, rate).duration == model(device, op, rate)
 
 
 def test_synchronous_walk_is_the_sum_of_its_stages():
     device, op = npu(), matmul(32, 1024, 2048)
-    c, ops, t = staged(device, op)
+    c, one, t = staged(device, op)
     assert t.pipelined == 0
-    walk = chunk_walk(ops, 0, c, t, 59_000)
+    walk = chunk_walk(one, c, t, 59_000)
     parts = walk.dma + walk.dequantise + walk.activation + walk.hmx + walk.output
     assert walk.duration == pytest.approx(parts, rel=1e-6)
 

@@ -34,9 +34,10 @@ from archsim.device import (
     Store,
     Unit,
 )
+from archsim.devices.npu.draft import NO_ROOM, TOO_WIDE, Factors
 from archsim.devices.npu.layouts import sparse_row_update
 from archsim.devices.npu.numbers import ACTIONS, TABLE
-from archsim.devices.npu.plan import NO_ROOM, TOO_WIDE, plan_npu
+from archsim.devices.npu.plan import plan_npu
 from archsim.devices.npu.policies.measured import KINDS, Table
 from archsim.devices.npu.prices import AREA, ENERGY, area_table, clock_table, state_table
 from archsim.devices.npu.spec import FLOAT_WEIGHTS, UNPACK, NpuSpec, numbers_of
@@ -51,12 +52,15 @@ from archsim.lowering import (
     allowed_kinds,
     build_rows,
     check_ops,
+    records,
 )
 from archsim.registry import device
 from archsim.units import InputError
 
 __all__ = ["UNPACK", "Npu", "NpuSpec"]
 
+#: Code of what is lowered apart; plain, as NumPy takes long to look into an enumeration.
+MAP = int(OpKind.MAP)
 #: Window of a session whose addresses have 64 bits: more than any phone has memory.
 UNLIMITED_BYTES = 1 << 42
 #: What a row of the host's mapping thread does, and what the part must say about it: calls that map or unmap; an
@@ -171,9 +175,12 @@ class Npu(Device):
         self._host_unit = binding.unit(f"{spec.host}.control")
         self._actions = action_names(self.name, ACTIONS, spec.memory)
         self.numbers = numbers_of(spec, binding.unit(f"{self.name}.core"), STREAMS.index("npu_seq_read"))
-        self._factor = np.array([round(1000 * UNPACK[dtype]) for dtype in DType], np.int64)
-        self._float = np.array([dtype in FLOAT_WEIGHTS for dtype in DType], np.int64)
-        self._graph_rows = np.array(spec.graph_rows, np.int64)
+        self._record = self.numbers.record()
+        self.factors = Factors(
+            np.array([round(1000 * UNPACK[dtype]) for dtype in DType], np.int64),
+            np.array([dtype in FLOAT_WEIGHTS for dtype in DType], np.int64),
+        )
+        self.graph_rows = np.array(spec.graph_rows, np.int64)
         self._table = Table(spec.table) if spec.table else None
 
     def lower(self, ops: Ops) -> Rows:
@@ -188,12 +195,10 @@ class Npu(Device):
             table does not have.
         """
         check_ops(ops, self._allowed, self.name)
-        if (ops.kind == OpKind.MAP).any():
+        if (ops.kind == MAP).any():
             return self._lower_maps(ops)
         table = self._measured(ops)
-        plan, owner, counts, unfit, why = plan_npu(
-            ops, self.numbers, self._factor, self._float, self._graph_rows, table
-        )
+        plan, owner, counts, unfit, why = plan_npu(records(ops), self._record, self.factors, self.graph_rows, table)
         if unfit >= 0:
             self._refuse(ops, unfit, why)
         rows = build_rows(ops._replace(parts=np.ones(len(plan), np.int64)), plan, counts, self._actions, self._pools)
@@ -233,7 +238,7 @@ class Npu(Device):
         ``n`` calls map ``in_bytes``; ``m`` operators are called synchronously and ``k`` prepared, which swaps
         ``out_bytes``.
         """
-        if not (ops.kind == OpKind.MAP).all():
+        if not (ops.kind == MAP).all():
             raise ValueError(f"MAP operators on device {self.name!r} are lowered apart from others")
         spec = self.spec
         calls_ps = ops.m * (spec.swap_call_ps or 0) + ops.k * (spec.prepare_ps or 0)

@@ -19,6 +19,7 @@ from archsim.devices.npu.dma import descriptors, transfer_fs
 from archsim.devices.npu.hmx import MILLI, output_tile, products_milli, tiles
 from archsim.devices.npu.numbers import milli_fs
 from archsim.devices.npu.policies.chunks import chunk_walk, chunked
+from archsim.lowering import operator
 from archsim.units import from_numbers
 
 Entry = Mapping[str, int]
@@ -149,10 +150,9 @@ def shares(npu: Npu, op: Entry) -> dict[str, float]:
 
     Keys are dma, dequant, activation, hmx and output, and ``time_us``, the walk without the call.
     """
-    ops = make_ops([op])
-    numbers = npu.numbers
-    tiling = chunked(ops, 0, numbers, MILLI)
-    walk = chunk_walk(ops, 0, numbers, tiling, numbers.dma_rate)
+    one, numbers = operator(make_ops([op])), npu.numbers
+    tiling = chunked(one, numbers, MILLI)
+    walk = chunk_walk(one, numbers, tiling, numbers.dma_rate)
     names = ("dma", "dequant", "activation", "hmx", "output")
     return {"time_us": walk.duration / 1e9} | {name: work / walk.duration for name, work in zip(names, walk[1:])}
 

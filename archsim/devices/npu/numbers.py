@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from archsim.device import DType, OpKind
 from archsim.devices.npu.hmx import MILLI
-from archsim.jit import callee
+from archsim.jit import callee, record_type
 
 MATMUL, PROJECTION, ATTENTION = int(OpKind.MATMUL), int(OpKind.PROJECTION), int(OpKind.ATTENTION)
 NORM, ROPE, KV_WRITE = int(OpKind.NORM), int(OpKind.ROPE), int(OpKind.KV_WRITE)
@@ -102,6 +104,10 @@ class NpuNumbers(NamedTuple):
     inflight: int
     unit: int
     stream: int
+
+    def record(self) -> np.void:
+        """Numbers as one record, which a kernel takes as one argument."""
+        return np.array([tuple(self)], record_type(self._fields))[0]
 
 
 @callee

@@ -18,6 +18,7 @@ from numba import njit
 
 from archsim.device import DType, OpKind, Ops, Rows
 from archsim.devices.npu import UNPACK, Npu
+from archsim.devices.npu.draft import policy_of
 from archsim.devices.npu.hmx import DMA_END, HVX_FREE, MILLI, RINGS, output_tile, step, tiles
 from archsim.devices.npu.hvx import WEIGHTS_PER_VECTOR, weight_vectors
 from archsim.devices.npu.numbers import (
@@ -30,9 +31,9 @@ from archsim.devices.npu.numbers import (
     context_fs,
     milli_fs,
 )
-from archsim.devices.npu.plan import policy_of
 from archsim.devices.npu.policies.chunks import chunk_walk, chunked
 from archsim.devices.npu.policies.graph import graph_fits, tile_shape
+from archsim.lowering import operator
 from archsim.units import WORK_BITS, InputError
 
 #: ``activation``: activations through the vector path; ``hvx``: products and element-wise work on vector threads.
@@ -102,7 +103,7 @@ def whole_slices(npu: Npu, ops: Ops, rows: Rows) -> StageTable:
     hvx = min(counted(npu, rows, "hvx_cycle") * MILLI // spec.hvx_contexts, total - hmx)
     first = 1 if _side_row(npu, ops, rows) else 0
     serial = duration_milli(npu, _from(rows, 0, first)) if first else 0
-    policy = policy_of(ops, 0, npu.numbers)
+    policy = policy_of(operator(ops), npu.numbers)
     light = spec.l2fetch_all_bytes_per_s if policy in (STATIC_GRAPH, SEQUENTIAL) else spec.vector_all_bytes_per_s
     rate = spec.dma_bytes_per_s if ops.kind[0] in HEAVY else light
     flows = rows.pool[first:, 1] >= 0
@@ -130,7 +131,7 @@ def _hmx_milli(npu: Npu, rows: Rows) -> int:
 
 def _side_row(npu: Npu, ops: Ops, rows: Rows) -> bool:
     """Whether the first row holds the activations that the vector path moves beside the walk."""
-    policy = policy_of(ops, 0, npu.numbers)
+    policy = policy_of(operator(ops), npu.numbers)
     if ops.kind[0] == OpKind.ATTENTION:
         return policy != STATIC_GRAPH and rows.op.size > 1
     product = ops.kind[0] in (OpKind.MATMUL, OpKind.PROJECTION)
@@ -201,9 +202,9 @@ def static_graph(npu: Npu, ops: Ops) -> StageTable | None:
     if ops.kind[0] not in (OpKind.MATMUL, OpKind.PROJECTION):
         return None
     c, (m, k, n) = npu.numbers, (int(ops.m[0]), int(ops.k[0]), int(ops.n[0]))
-    row_tile, cycles, _ = tile_shape(ops, 0, c)
+    row_tile, cycles, _ = tile_shape(operator(ops), c)
     k_tiles, columns = int(tiles(k, c.tile_depth)), int(tiles(n, c.tile_columns))
-    walks = graph_blocks(m, npu.spec.graph_rows, int(graph_fits(ops, 0, c)))
+    walks = graph_blocks(m, npu.spec.graph_rows, int(graph_fits(operator(ops), c)))
     if columns * k_tiles * len(walks) > MAX_TILES:
         raise InputError(f"{m} x {k} x {n} is a walk of {columns * k_tiles * len(walks)} tiles; at most {MAX_TILES}")
     dma = bytes_fs(-(-int(ops.weight_bytes[0]) // (k_tiles * columns)), c.dma_rate)
@@ -230,10 +231,10 @@ def static_graph(npu: Npu, ops: Ops) -> StageTable | None:
 def chunks(npu: Npu, ops: Ops) -> StageTable | None:
     """What each stage of the chunked kernel works, one slice each; they overlap."""
     c = npu.numbers
-    if ops.kind[0] not in (OpKind.MATMUL, OpKind.PROJECTION) or policy_of(ops, 0, c) != GGML_HMX:
+    if ops.kind[0] not in (OpKind.MATMUL, OpKind.PROJECTION) or policy_of(operator(ops), c) != GGML_HMX:
         return None
     factor = round(UNPACK[DType(int(ops.wdtype[0]))] * MILLI)
-    walk = chunk_walk(ops, 0, c, chunked(ops, 0, c, factor), c.dma_rate)
+    walk = chunk_walk(operator(ops), c, chunked(operator(ops), c, factor), c.dma_rate)
     total, dma, dequant, activation, hmx, output = _milli_of_fs(npu, np.array(walk, np.int64)).tolist()
     ends = ((DMA, dma, dma), (DEQUANT, dequant, min(activation + dequant, total)), (ACTIVATION, activation, activation),
             (HMX, hmx, max(total - output, hmx)), (OUTPUT, output, total))  # fmt: skip

@@ -18,44 +18,44 @@ from archsim.jit import callee
 
 
 @callee
-def area_chunks(ops, i, c):
-    """Row chunks and weight chunks (of all of k and n) of operator i; (0, 0) when an area holds no tile."""
-    row_tile, _, _ = tile_shape(ops, i, c)
+def area_chunks(op, c):
+    """Row chunks and weight chunks (of all of k and n) of an operator; (0, 0) when an area holds no tile."""
+    row_tile, _, _ = tile_shape(op, c)
     longest = c.area_bytes // (2 * max(row_tile, c.tile_columns)) // c.tile_depth * c.tile_depth
     if longest == 0:
         return 0, 0
-    k_padded = tiles(ops.k[i], c.tile_depth) * c.tile_depth
+    k_padded = tiles(op.k, c.tile_depth) * c.tile_depth
     pieces = -(-k_padded // longest)
     k_piece = tiles(-(-k_padded // pieces), c.tile_depth) * c.tile_depth
     rows = c.area_bytes // (2 * k_piece) // row_tile * row_tile
     columns = c.area_bytes // (2 * k_piece) // c.tile_columns * c.tile_columns
-    return -(-ops.m[i] // rows), pieces * -(-ops.n[i] // columns)
+    return -(-op.m // rows), pieces * -(-op.n // columns)
 
 
 @callee
-def area_walk(ops, i, c, factor, row_chunks, chunks, rate):
+def area_walk(op, c, factor, row_chunks, chunks, rate):
     """Duration (fs) and context cycles (thousandths) of a matrix product."""
-    row_tile, cycles, _ = tile_shape(ops, i, c)
-    k_tiles, columns = tiles(ops.k[i], c.tile_depth), tiles(ops.n[i], c.tile_columns)
+    row_tile, cycles, _ = tile_shape(op, c)
+    k_tiles, columns = tiles(op.k, c.tile_depth), tiles(op.n, c.tile_columns)
     vectors = k_tiles * columns * -(-c.tile_depth * c.tile_columns // WEIGHTS_PER_VECTOR)
     unpack_context = vectors * c.tile_unpack * factor // MILLI
-    dma = bytes_fs(-(-ops.weight_bytes[i] // chunks), rate)
+    dma = bytes_fs(-(-op.weight_bytes // chunks), rate)
     unpack = -(-context_fs(c, unpack_context) // chunks)
     tile = output_tile(k_tiles, cycles * MILLI, c.packet_tiles, c.packet, c.store, c.accumulators)
-    matrix = milli_fs(products_milli(tiles(ops.m[i], row_tile), columns, k_tiles, c.hmx_units, tile), c.hmx_khz)
+    matrix = milli_fs(products_milli(tiles(op.m, row_tile), columns, k_tiles, c.hmx_units, tile), c.hmx_khz)
     each = row_chunks * chunks
     duration = dma + (each - 1) * max(dma, unpack) + unpack + matrix + c.wake_ps * MILLI
     return duration, row_chunks * unpack_context
 
 
 @callee
-def area_counts(ops, i, c, row_chunks, counts):
-    """Count tile products and VTCM traffic of operator i."""
-    row_tile, _, int8 = tile_shape(ops, i, c)
-    k_tiles, columns = tiles(ops.k[i], c.tile_depth), tiles(ops.n[i], c.tile_columns)
-    products = tiles(ops.m[i], row_tile) * columns * k_tiles
+def area_counts(op, c, row_chunks, counts):
+    """Count tile products and VTCM traffic of an operator."""
+    row_tile, _, int8 = tile_shape(op, c)
+    k_tiles, columns = tiles(op.k, c.tile_depth), tiles(op.n, c.tile_columns)
+    products = tiles(op.m, row_tile) * columns * k_tiles
     tile_bytes = 2 * c.tile_depth * c.tile_columns
-    counts[i, HMX_INT8 if int8 else HMX_FP16] = products * row_tile * c.tile_columns * c.tile_depth
-    stream_bytes = row_chunks * ops.weight_bytes[i]
-    counts[i, VTCM_READ] = (products + row_chunks * columns * k_tiles) * tile_bytes + stream_bytes
-    counts[i, VTCM_WRITE] = row_chunks * columns * k_tiles * tile_bytes + stream_bytes + ops.in_bytes[i]
+    counts[HMX_INT8 if int8 else HMX_FP16] = products * row_tile * c.tile_columns * c.tile_depth
+    stream_bytes = row_chunks * op.weight_bytes
+    counts[VTCM_READ] = (products + row_chunks * columns * k_tiles) * tile_bytes + stream_bytes
+    counts[VTCM_WRITE] = row_chunks * columns * k_tiles * tile_bytes + stream_bytes + op.in_bytes

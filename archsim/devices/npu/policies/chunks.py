@@ -62,16 +62,16 @@ class Shares(NamedTuple):
 
 
 @callee
-def chunked(ops, i, c, factor):
-    """Tiling of operator i; mc is 0 when VTCM does not hold one row tile and one column tile."""
-    row_tile, cycles, _ = tile_shape(ops, i, c)
-    k_tiles = tiles(ops.k[i], c.tile_depth)
-    m_padded = tiles(ops.m[i], row_tile) * row_tile
-    n_padded = tiles(ops.n[i], c.tile_columns) * c.tile_columns
-    pipelined = 1 if ops.m[i] > c.pipeline_rows else 0
+def chunked(op, c, factor):
+    """Tiling of an operator; mc is 0 when VTCM does not hold one row tile and one column tile."""
+    row_tile, cycles, _ = tile_shape(op, c)
+    k_tiles = tiles(op.k, c.tile_depth)
+    m_padded = tiles(op.m, row_tile) * row_tile
+    n_padded = tiles(op.n, c.tile_columns) * c.tile_columns
+    pipelined = 1 if op.m > c.pipeline_rows else 0
     # bytes of one column's share of a packed tile, tiles aligned
     tile_count = k_tiles * (n_padded // c.tile_columns)
-    tile_bytes = -(-ops.weight_bytes[i] // tile_count)
+    tile_bytes = -(-op.weight_bytes // tile_count)
     packed_tile = -(-tile_bytes // LINE) * LINE
     packed_column = -(-packed_tile * k_tiles // c.tile_columns)
     k_padded = k_tiles * c.tile_depth
@@ -92,21 +92,21 @@ def path_rate(c, path, rate):
 
 
 @callee
-def load_weights(ops, i, c, t, columns, rate):
+def load_weights(op, c, t, columns, rate):
     """Time (fs) to bring the weights of `columns` columns."""
-    nbytes = -(-ops.weight_bytes[i] * columns // ops.n[i])
+    nbytes = -(-op.weight_bytes * columns // op.n)
     if c.weight_path == BY_DMA:
         return transfer_fs(nbytes, descriptors(1, nbytes, c.dma_limit), c, rate)
     return bytes_fs(nbytes, path_rate(c, c.weight_path, rate))
 
 
 @callee
-def stage_times(ops, i, c, t, rows, columns, rate):
+def stage_times(op, c, t, rows, columns, rate):
     """Times (fs) of one chunk of columns: fetch, unpack, multiply, convert outputs, write them."""
     column_tiles = tiles(columns, c.tile_columns)
     milli = products_milli(tiles(rows, t.row_tile), column_tiles, t.k_tiles, c.hmx_units, t.tile)
     return (
-        load_weights(ops, i, c, t, columns, rate) if columns > 0 else 0,
+        load_weights(op, c, t, columns, rate) if columns > 0 else 0,
         context_fs(c, t.k_tiles * column_tiles * t.unpack_tile),
         milli_fs(milli, c.hmx_khz),
         context_fs(c, rows * columns * c.output),
@@ -115,19 +115,19 @@ def stage_times(ops, i, c, t, rows, columns, rate):
 
 
 @callee
-def rows_walk(ops, i, c, t, rows, rate):
+def rows_walk(op, c, t, rows, rate):
     """One chunk of rows from an idle start: :class:`Shares`."""
-    n = ops.n[i]
-    load = bytes_fs(rows * ops.k[i] * FP32_BYTES, path_rate(c, c.activation_path, rate))
-    convert = context_fs(c, -(-rows * ops.k[i] // 64) * c.convert)
+    n = op.n
+    load = bytes_fs(rows * op.k * FP32_BYTES, path_rate(c, c.activation_path, rate))
+    convert = context_fs(c, -(-rows * op.k // 64) * c.convert)
     ahead = t.pipelined == 1 and c.weight_path == BY_DMA
     dma, hvx = load, load + convert
     work_dma, work_unpack, work_hmx, work_out = load, 0, 0, 0
     unpacked, multiplied, multiplied_before, stored, stored_before = hvx, hvx, 0, 0, 0
     waiting_out = waiting_write = 0  # outputs multiplied but not converted (pipelined)
     done, columns = 0, min(t.nc, n)
-    times = whole = stage_times(ops, i, c, t, rows, columns, rate)
-    last = stage_times(ops, i, c, t, rows, n % columns, rate)
+    times = whole = stage_times(op, c, t, rows, columns, rate)
+    last = stage_times(op, c, t, rows, n % columns, rate)
     if ahead:
         dma += times[0]
     ready = dma
@@ -162,18 +162,18 @@ def rows_walk(ops, i, c, t, rows, rate):
 
 
 @callee
-def chunk_walk(ops, i, c, t, rate):
+def chunk_walk(op, c, t, rate):
     """Walk of a whole product: :class:`Shares`, at a DMA rate."""
     start = c.wake_ps * MILLI
-    whole, rest = ops.m[i] // t.mc, ops.m[i] % t.mc
+    whole, rest = op.m // t.mc, op.m % t.mc
     dma, dequantise, activation, hmx, output, end = 0, 0, 0, 0, 0, start
     if whole > 0:
-        one = rows_walk(ops, i, c, t, t.mc, rate)
+        one = rows_walk(op, c, t, t.mc, rate)
         end += whole * one.duration
         dma, dequantise, activation = whole * one.dma, whole * one.dequantise, whole * one.activation
         hmx, output = whole * one.hmx, whole * one.output
     if rest > 0:
-        one = rows_walk(ops, i, c, t, rest, rate)
+        one = rows_walk(op, c, t, rest, rate)
         end += one.duration
         dma, dequantise, activation = dma + one.dma, dequantise + one.dequantise, activation + one.activation
         hmx, output = hmx + one.hmx, output + one.output
@@ -181,30 +181,30 @@ def chunk_walk(ops, i, c, t, rate):
 
 
 @callee
-def chunk_streams(ops, i, t):
+def chunk_streams(op, t):
     """How often the weights are streamed: once per chunk of rows."""
-    return -(-ops.m[i] // t.mc)
+    return -(-op.m // t.mc)
 
 
 @callee
-def chunk_context(ops, i, c, t):
+def chunk_context(op, c, t):
     """Context cycles (thousandths) of unpacking, converting activations and converting outputs."""
-    weight_tiles = t.k_tiles * tiles(ops.n[i], c.tile_columns)
-    activation = -(-ops.m[i] * ops.k[i] // 64) * c.convert
-    return chunk_streams(ops, i, t) * weight_tiles * t.unpack_tile + activation + ops.m[i] * ops.n[i] * c.output
+    weight_tiles = t.k_tiles * tiles(op.n, c.tile_columns)
+    activation = -(-op.m * op.k // 64) * c.convert
+    return chunk_streams(op, t) * weight_tiles * t.unpack_tile + activation + op.m * op.n * c.output
 
 
 @callee
-def chunk_counts(ops, i, c, t, counts):
-    """Count tile products and VTCM traffic of operator i."""
-    row_tile, _, int8 = tile_shape(ops, i, c)
-    columns = tiles(ops.n[i], c.tile_columns)
-    products = tiles(ops.m[i], row_tile) * columns * t.k_tiles
+def chunk_counts(op, c, t, counts):
+    """Count tile products and VTCM traffic of an operator."""
+    row_tile, _, int8 = tile_shape(op, c)
+    columns = tiles(op.n, c.tile_columns)
+    products = tiles(op.m, row_tile) * columns * t.k_tiles
     tile_bytes = 2 * c.tile_depth * c.tile_columns
-    streams = chunk_streams(ops, i, t)
-    counts[i, HMX_INT8 if int8 else HMX_FP16] = products * row_tile * c.tile_columns * c.tile_depth
-    outputs = 2 * ops.m[i] * ops.n[i]
-    stream_bytes = streams * ops.weight_bytes[i]
-    counts[i, VTCM_READ] = (products + streams * columns * t.k_tiles) * tile_bytes + stream_bytes + outputs
+    streams = chunk_streams(op, t)
+    counts[HMX_INT8 if int8 else HMX_FP16] = products * row_tile * c.tile_columns * c.tile_depth
+    outputs = 2 * op.m * op.n
+    stream_bytes = streams * op.weight_bytes
+    counts[VTCM_READ] = (products + streams * columns * t.k_tiles) * tile_bytes + stream_bytes + outputs
     staged = streams * columns * t.k_tiles * tile_bytes + stream_bytes
-    counts[i, VTCM_WRITE] = staged + outputs + 2 * ops.m[i] * ops.k[i]
+    counts[VTCM_WRITE] = staged + outputs + 2 * op.m * op.k

@@ -26,41 +26,41 @@ ROW_REUSE = 4
 
 
 @callee
-def vector_work(ops, i, c, policy, factor, float_weights):
+def vector_work(op, c, policy, factor, float_weights):
     """Rows, context cycles (thousandths), duration on chip (fs), and how often the weights are streamed."""
-    k, n = ops.k[i], ops.n[i]
+    k, n = op.k, op.n
     mac = c.fp16_mac if float_weights else c.mac
     if policy == GEMV:
-        rows = ops.m[i]
+        rows = op.m
         cycles = vector_gemv(rows, k, n, (c.one_row - c.mac) * factor // 1000 + mac)
         return rows, cycles, max(context_fs(c, cycles), milli_fs(gemv_port(rows, k, n, c.ports), c.khz)), rows
-    rows = -(-ops.m[i] // c.row_multiple) * c.row_multiple
+    rows = -(-op.m // c.row_multiple) * c.row_multiple
     cycles = vector_batch(rows, k, n, c.pass_rows, c.unpack * factor // 1000, mac)
     port = batch_port(rows, k, n, c.pass_rows, c.ports)
     return rows, cycles, max(context_fs(c, cycles), milli_fs(port, c.khz)), 1
 
 
 @callee
-def vector_walk(ops, i, c, busy_fs, streams, rate):
+def vector_walk(op, c, busy_fs, streams, rate):
     """Duration (fs) at a DMA rate: contexts work on one group of rows while DMA brings the next."""
-    row_bytes = -(-ops.weight_bytes[i] // ops.n[i])
+    row_bytes = -(-op.weight_bytes // op.n)
     group = c.contexts * c.row_group
-    pieces = -(-ops.n[i] // group) * descriptors(group, row_bytes, c.dma_limit)
-    return max(busy_fs, transfer_fs(streams * ops.weight_bytes[i], streams * pieces, c, rate))
+    pieces = -(-op.n // group) * descriptors(group, row_bytes, c.dma_limit)
+    return max(busy_fs, transfer_fs(streams * op.weight_bytes, streams * pieces, c, rate))
 
 
 @callee
-def vector_counts(ops, i, c, policy, rows, streams, float_weights, counts):
-    """Count multiply-accumulates and VTCM traffic of operator i."""
-    k, n = ops.k[i], ops.n[i]
+def vector_counts(op, c, policy, rows, streams, float_weights, counts):
+    """Count multiply-accumulates and VTCM traffic of an operator."""
+    k, n = op.k, op.n
     macs = rows * k * n
-    counts[i, HVX_FP16 if float_weights else HVX_INT8] = macs
+    counts[HVX_FP16 if float_weights else HVX_INT8] = macs
     unpacked = 0 if policy == GEMV else -(-rows // c.pass_rows) * k * n
-    counts[i, VTCM_READ] = streams * ops.weight_bytes[i] + unpacked + -(-macs // ROW_REUSE)
-    counts[i, VTCM_WRITE] = streams * ops.weight_bytes[i] + unpacked + ops.in_bytes[i]
+    counts[VTCM_READ] = streams * op.weight_bytes + unpacked + -(-macs // ROW_REUSE)
+    counts[VTCM_WRITE] = streams * op.weight_bytes + unpacked + op.in_bytes
 
 
 @callee
-def vector_spill(ops, i, c, rows):
+def vector_spill(op, c, rows):
     """Bytes of activations that a batch fetches again."""
-    return spilled_bytes(rows, ops.k[i], ops.n[i], c.activation_bytes, c.contexts * c.row_group)
+    return spilled_bytes(rows, op.k, op.n, c.activation_bytes, c.contexts * c.row_group)
