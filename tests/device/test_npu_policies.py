@@ -111,7 +111,7 @@ def test_areas_by_hand():
     device = devices_of("oneplus_12", "system.npu.policy_many=sequential")["npu"]
 
     def chunks(m, k, n):
-        return area_chunks(make_ops([matmul(m, k, n)]), 0, device.numbers)
+        return area_chunks(operator(make_ops([matmul(m, k, n)])), device.numbers)
 
     # 1 MiB holds 128 rows, or columns, of 4096; 32 of 14336; 18,944 is cut in two pieces of 9,472 (55 -> 32 rows)
     assert chunks(128, 4096, 4096) == (1, 32)
