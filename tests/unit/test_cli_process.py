@@ -74,6 +74,7 @@ def folder(tmp_path_factory):
     """Folder that holds a finished run; the kernels are compiled by then, so nothing else is written."""
     path = tmp_path_factory.mktemp("runs")
     assert shell(f"archsim {' '.join(RUN)} -o run", path)[0] == 0
+    assert shell(f"archsim report run --figures {tmp_path_factory.mktemp('figures')}", path)[0] == 0
     return path
 
 
