@@ -40,9 +40,7 @@ from archsim.devices.npu.policies.graph import graph_counts, graph_fits, graph_w
 from archsim.devices.npu.policies.measured import FAR, KNOWN, TABLE_ADDS, TABLE_BYTES, TABLE_PS
 from archsim.devices.npu.policies.vector import vector_counts, vector_spill, vector_walk, vector_work
 from archsim.jit import callee
-from archsim.lowering import (
-    bytes_to_ps,
-)
+from archsim.lowering import bytes_to_ps
 
 FP16 = int(DType.FP16)
 #: Why an operator was refused.
