@@ -83,7 +83,16 @@ _WORD = re.compile(rb"\w+")
 
 
 def source_digest() -> str:
-    """Digest (16 hex digits) of the modules with kernels and of what they import; names the cache folder of kernels.
+    """Digest (16 hex digits) of the modules with kernels and of what they import; names the cache folder of kernels."""
+    digest = hashlib.sha256()
+    for path, text in sorted(kernel_sources().items()):
+        digest.update(path.encode())
+        digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+def kernel_sources() -> dict[str, bytes]:
+    """Sources of the modules with kernels and of what they import, by path.
 
     A module counts as one with kernels when it names ``njit``. Imports are followed inside the package, at the top
     level of a module, so an edit elsewhere (a report, a command) leaves the compiled kernels in use.
@@ -100,11 +109,7 @@ def source_digest() -> str:
                     if path in texts and path not in seen:
                         seen.add(path)
                         wanted.append(path)
-    digest = hashlib.sha256()
-    for path in sorted(seen):
-        digest.update(path.encode())
-        digest.update(texts[path])
-    return digest.hexdigest()[:16]
+    return {path: texts[path] for path in seen}
 
 
 def _sources(root: str) -> dict[str, bytes]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from archsim.bench.products import products
 from archsim.engine.bench import measure
 
 
@@ -34,18 +34,10 @@ def python_addition(times: int = 1_000_000) -> Callable[[], float]:
     return lambda: cpu_s(loop) / times * 1e9
 
 
-@njit(cache=True)
-def _chain(steps):
-    x = np.int64(steps)
-    for i in range(steps):
-        x = x * 6364136223846793005 ^ i
-    return x
-
-
 def jitted_multiplication(times: int = 20_000_000) -> Callable[[], float]:
     """Nanoseconds of one step of a chain of dependent 64-bit products in a jitted loop: the clock, about."""
-    _chain(1)
-    return lambda: cpu_s(lambda: _chain(times)) / times * 1e9
+    products(1)
+    return lambda: cpu_s(lambda: products(times)) / times * 1e9
 
 
 def engine(units: int, pools: int, rows: int = 400_000) -> Callable[[], float]:

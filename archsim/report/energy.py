@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from archsim.report.states import slowed_devices, spans, voltage_factors
-from archsim.report.sums import sums
-from archsim.report.traffic import action_counts, actions_of, cached, fractions, free_rows
+from archsim.report.sums import cached, sums
+from archsim.report.traffic import action_counts, actions_of, fractions, free_rows
 from archsim.trace import Trace, positions
 from archsim.units import PS_PER_S, InputError
 

@@ -41,16 +41,17 @@ def path(trace: Trace) -> Table:
     """Seconds of the run's path by unit, phase and operator, largest first; they add up to the run's time."""
     stretches, ops = walk(trace), trace.ops
     prefill_row = (trace.blocks["phase"] == "prefill")[trace.row_block]
-    kinds = tuple(stretches.of(column) for column in (trace.rows["unit"], trace.row_op, prefill_row))
-    lengths = np.zeros((len(trace.unit_names) + 1, len(ops["op"]) + 1, 2), dtype=np.int64)  # the last of each: none
-    np.add.at(lengths, kinds, stretches.end_ps - stretches.start_ps)
-    names = [*zip(ops["phase"].tolist(), ops["name"].tolist()), ("", "")]
+    unit, op, prefill = (stretches.of(column) for column in (trace.rows["unit"], trace.row_op, prefill_row))
+    size = len(ops["op"]) + 1
+    kinds, kind = np.unique(((unit + 1) * size + op + 1) * 2 + (prefill > 0), return_inverse=True)
+    lengths = np.zeros(len(kinds), dtype=np.int64)
+    np.add.at(lengths, kind, stretches.end_ps - stretches.start_ps)
     owned: dict[tuple[str, str, str], int] = {}
-    for unit, op, prefill in np.argwhere(lengths).tolist():
-        phase, name = names[op]
-        waited = unit == len(trace.unit_names)
-        key = (WAIT, "", "") if waited else (trace.unit_names[unit], "prefill" if prefill else phase, name)
-        owned[key] = owned.get(key, 0) + int(lengths[unit, op, prefill])
+    for one, ps in zip(kinds.tolist(), lengths.tolist()):
+        unit_at, op_at = divmod(one // 2, size)  # 0: none
+        phase, name = (str(ops["phase"][op_at - 1]), str(ops["name"][op_at - 1])) if op_at else ("", "")
+        key = (trace.unit_names[unit_at - 1], "prefill" if one % 2 else phase, name) if unit_at else (WAIT, "", "")
+        owned[key] = owned.get(key, 0) + ps
     total = max(trace.duration_ps, 1)
     return [
         {"unit": unit, "phase": phase, "operator": name, "time_s": ps / PS_PER_S, "share": ps / total}

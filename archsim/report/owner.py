@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from archsim.jit import warm_up
 from archsim.report.background import background_rows, has_background
 from archsim.report.latency import busy_ps
-from archsim.report.traffic import cached
+from archsim.report.path import follow
+from archsim.report.sums import cached
 from archsim.trace import DONE, Trace
 from archsim.units import PS_PER_S, InputError, show
 
@@ -58,39 +58,12 @@ def _walk(trace: Trace) -> Path:
     start, unit, block = (rows[name][ran].astype(np.int64, copy=False) for name in ("start_ps", "unit", "block"))
     end = trace.row_end_ps[ran]
     warm_up()
-    on = _follow(start, end, unit, block, trace.duration_ps)
+    on = follow(start, end, unit, block, trace.duration_ps)
     row, begin, finish = np.full((3, 2 * len(on) + 1), -1)  # waits and rows in turn
     row[1::2], begin[1::2], finish[1::2] = ran[on], start[on], end[on]
     begin[::2], finish[::2] = np.append(end[on], 0), np.append(trace.duration_ps, start[on])
     lasts = finish > begin
     return Path(row[lasts], begin[lasts], finish[lasts])
-
-
-@njit(cache=True)
-def _follow(start, end, unit, block, now):
-    """Rows of the path from `now` back, as positions in the rows of ascending `end`."""
-    path = np.empty(len(end), dtype=np.int64)
-    n, reach, current = 0, len(end), -1
-    while now > 0:
-        while reach > 0 and end[reach - 1] > now:
-            reach -= 1
-        if reach == 0:
-            break
-        now = end[reach - 1]
-        best = reach - 1
-        if current >= 0:
-            most = -1
-            i = reach - 1
-            while i >= 0 and end[i] == now:
-                alike = 2 * int(block[i] == block[current]) + int(unit[i] == unit[current])
-                if alike > most:
-                    best, most = i, alike
-                i -= 1
-        path[n] = best
-        n += 1
-        current = best
-        now = start[current]
-    return path[:n].copy()
 
 
 def _beside(trace: Trace) -> np.ndarray:

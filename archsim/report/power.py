@@ -9,8 +9,8 @@ import numpy as np
 
 from archsim.report.energy import PJ_PER_MW_PS, device_pj, row_pj, static_mw
 from archsim.report.states import spans, voltage_factors
-from archsim.report.sums import sums
-from archsim.report.traffic import cached, cut_rows
+from archsim.report.sums import cached, sums
+from archsim.report.traffic import cut_rows
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 
@@ -77,6 +77,7 @@ class Binned:
         self._grid = _Grid(trace, None)
         self._spent = np.zeros(self._grid.bins)
         self._devices, self._cost = device_pj(trace)
+        self._whole = sum(self._cost, np.zeros(self._cost.shape[1]))
 
     def add(self, part: Trace) -> None:
         """Add the rows of a part."""
@@ -91,7 +92,7 @@ class Binned:
             each = (row_pj(part, cost) * factors.get(name, 1.0) for name, cost in zip(self._devices, self._cost))
             return sum(each, np.zeros(len(part.rows["row"])))
         # rows that executed whole or not at all: the sum over the devices is that of the operator, to the last bit
-        return row_pj(part, sum(self._cost, np.zeros(self._cost.shape[1])))
+        return row_pj(part, self._whole)
 
     def headline_w(self, trace: Trace) -> tuple[float, float]:
         """Mean and peak power, static power included."""

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from archsim.report.sums import sums
-from archsim.report.traffic import actions_of, cached
+from archsim.report.sums import cached, sums
+from archsim.report.traffic import actions_of
 from archsim.trace import Trace
 from archsim.units import InputError
 

@@ -15,8 +15,8 @@ from archsim.report.operands import operands
 from archsim.report.power import Binned, headline_w
 from archsim.report.service import by_turn, service
 from archsim.report.states import Active, joined, union
-from archsim.report.sums import sums, take
-from archsim.report.traffic import Executions, FreeRows, Leads, actions_of, cached, traffic
+from archsim.report.sums import cached, sums, take
+from archsim.report.traffic import Executions, FreeRows, Leads, actions_of, traffic
 from archsim.trace import Trace
 from archsim.units import PS_PER_S, InputError
 

@@ -22,6 +22,16 @@ class Sums(Protocol):
 
 
 Kind = TypeVar("Kind", bound=Sums)
+Found = TypeVar("Found")
+
+
+def cached(trace: Trace, function: Callable[[Trace], Found]) -> Found:
+    """``function(trace)``, computed once for as long as the trace lives."""
+    kept = _kept(trace)
+    if function not in kept:
+        kept[function] = function(trace)
+    found: Found = kept[function]
+    return found
 
 
 def sums(trace: Trace, kind: Callable[[Trace], Kind]) -> Kind:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import numpy as np
 
-from archsim.report.sums import sums
+from archsim.report.sums import cached, sums
 from archsim.trace import DONE, Trace, positions
 
 _MOVED = re.compile(r"(?P<name>.+[._](read|write))_(?P<size>bits|bytes)")
@@ -26,15 +25,6 @@ _PER_BYTE = {"bits": 8, "bytes": 1}
 
 #: A number for each row of a part of a trace.
 Factor = Callable[[Trace], np.ndarray]
-_T = TypeVar("_T")
-
-
-def cached(trace: Trace, function: Callable[[Trace], _T]) -> _T:
-    """``function(trace)``, computed once for as long as the trace lives."""
-    kept = vars(trace).setdefault("_kept", {})
-    if function not in kept:
-        kept[function] = function(trace)
-    return kept[function]
 
 
 def actions_of(trace: Trace) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from archsim.report.energy import PJ_PER_J, PJ_PER_MW_PS, count_places, prices_pj, row_pj, static_mw
 from archsim.report.states import spans, voltage_factors
-from archsim.report.traffic import actions_of, cached
+from archsim.report.sums import cached
+from archsim.report.traffic import actions_of
 from archsim.trace import CUT, DONE, RUNNING, Trace
 
 #: Actions that move bytes: the part of an operator's bytes that are weights is shared between its rows.

@@ -8,7 +8,7 @@ from typing import Any
 from archsim.authored import located, mistake
 from archsim.config import Override
 from archsim.engine.errors import SimError
-from archsim.units import InputError
+from archsim.units import DiskError, InputError
 
 #: Results that differ from run to run, or whose names do (what lies in DRAM, by tensor); they are not part of a table.
 VOLATILE = ("cpu_s", "footprint_bytes")
@@ -53,6 +53,8 @@ def attempt(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """What `work` returns, or the error that it ends in as a result."""
     try:
         return work()
+    except DiskError:  # of this machine, not of the point: it is tried again when there is room
+        raise
     except (InputError, SimError) as error:
         return {"status": "failed", "error": located(error) if isinstance(error, SimError) else str(error)}
     except Exception as error:

@@ -2,7 +2,7 @@
 
 A row group is written column by column, each as its distances from the smallest in the narrowest whole numbers that
 hold them; a column that is always the same takes no room. Columns of ``rows`` that follow from others but for few rows
-are written as the difference from what follows (:func:`_follows`), so a row takes some 30 bytes instead of 104.
+are written as the difference from what follows (:func:`_follows`), so a row takes some 28 bytes instead of 104.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from archsim.config.regular import reason
 from archsim.trace.columns import Columns, TableDigest, check_columns, length
 from archsim.trace.stored import ROW_GROUP, StoredTable
-from archsim.units import InputError
+from archsim.units import DiskError
 
 _NARROW = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.uint64))
 
@@ -43,22 +43,30 @@ class Scratch:
 
     Raises
     ------
-    InputError
+    DiskError
         When the disk of the system's temporary folder is full, or it cannot be written.
     """
 
     def __init__(self) -> None:
-        self._file = file = tempfile.TemporaryFile(prefix="archsim-", buffering=0)  # noqa: SIM115
-        weakref.finalize(self, file.close)
+        try:
+            self._file = file = tempfile.TemporaryFile(prefix="archsim-", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise DiskError(f"the folder for temporary files (TMPDIR): {reason(error)}") from None
+        self.close = weakref.finalize(self, file.close)  #: Gives the file's room back; tables cannot be read any more.
         self._end = 0
         self._groups: dict[str, list[Packed]] = {}
         self._digests: dict[str, TableDigest] = {}
+        self._names: dict[str, tuple[str, ...]] = {}
         self._waiting: dict[str, list[Columns]] = {}
 
     def append(self, table: str, columns: Columns) -> None:
         """Add rows to a table; usable as the engine's sink."""
         columns = check_columns(table, columns)
+        wrong = [name for name, column in columns.items() if column.dtype != np.int64]
+        if wrong:
+            raise TypeError(f"column {wrong[0]!r} of {table!r} is {columns[wrong[0]].dtype}, not int64")
         self._digests.setdefault(table, TableDigest(table)).update(columns)
+        self._names.setdefault(table, tuple(columns))
         waiting = self._waiting.setdefault(table, [])
         waiting.append(columns)
         if sum(map(length, waiting)) >= ROW_GROUP:
@@ -67,10 +75,10 @@ class Scratch:
     def table(self, table: str) -> ScratchTable:
         """A table as far as it was written."""
         self._flush(table)
-        return ScratchTable(self, table, self._groups[table], self._digests[table])
+        return ScratchTable(self, table, self._names[table], self._groups.get(table, []), self._digests[table])
 
     def _flush(self, table: str) -> None:
-        parts = self._waiting.pop(table, [])
+        parts = [part for part in self._waiting.pop(table, []) if length(part)]
         if not parts:
             return
         joined = parts[0] if len(parts) == 1 else {n: np.concatenate([part[n] for part in parts]) for n in parts[0]}
@@ -94,7 +102,7 @@ class Scratch:
             for part in written:
                 _write(self._file.fileno(), memoryview(part).cast("B"))
         except OSError as error:
-            raise InputError(f"{tempfile.gettempdir()}: cannot be written: {reason(error)}") from None
+            raise DiskError(f"{tempfile.gettempdir()}: cannot be written: {reason(error)}") from None
         return Packed(size, pieces)
 
     def read(self, packed: Packed, name: str) -> np.ndarray:
@@ -102,10 +110,13 @@ class Scratch:
         at, dtype, least = packed.pieces[name]
         if dtype is None:
             return np.full(packed.rows, least, dtype=np.int64)
-        column = np.empty(packed.rows, dtype=dtype)
-        if os.preadv(self._file.fileno(), [memoryview(column).cast("B")], at) != column.nbytes:
-            raise InputError(f"{tempfile.gettempdir()}: what was written there cannot be read")
-        wide = column.astype(np.int64)
+        try:
+            data = os.pread(self._file.fileno(), packed.rows * dtype.itemsize, at)
+        except OSError as error:
+            raise DiskError(f"{tempfile.gettempdir()}: cannot be read: {reason(error)}") from None
+        if len(data) < packed.rows * dtype.itemsize:
+            raise DiskError(f"{tempfile.gettempdir()}: what was written there is gone")
+        wide = np.frombuffer(data, dtype).astype(np.int64)
         wide += least
         return wide
 
@@ -134,9 +145,11 @@ def _follows(table: str, name: str, size: int, get: Callable[[str], np.ndarray])
 class ScratchTable(StoredTable):
     """A table in a :class:`Scratch`, which lasts as long as it does."""
 
-    def __init__(self, scratch: Scratch, table: str, groups: list[Packed], digest: TableDigest) -> None:
+    def __init__(
+        self, scratch: Scratch, table: str, names: tuple[str, ...], groups: list[Packed], digest: TableDigest
+    ) -> None:
         self._scratch, self._packed, self._digest = scratch, groups, digest
-        super().__init__(table, tuple(groups[0].pieces), [group.rows for group in groups])
+        super().__init__(table, names, [group.rows for group in groups])
 
     def read(self, index: int, name: str, get: Callable[[str], np.ndarray]) -> np.ndarray:
         """A column of one row group."""

@@ -91,13 +91,17 @@ class Spill:
         return {**tables, **{table: writer.table(table) for table in written}}
 
     def abort(self) -> None:
-        """Remove what was written to a folder, unless it is finished."""
-        if isinstance(self.writer, TraceWriter) and not self.finished:
+        """Remove what was written, unless it is finished."""
+        if self.finished or self.writer is None:
+            return
+        if isinstance(self.writer, TraceWriter):
             self.writer.abort()
+        else:
+            self.writer.close()
 
     @property
     def written(self) -> int:
-        """Rows that are in the folder already."""
+        """Rows written already."""
         return self._next
 
     def _opened(self) -> TraceWriter | Scratch:

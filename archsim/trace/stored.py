@@ -161,7 +161,7 @@ class StoredTable(Mapping[str, np.ndarray]):
         self.rows = sum(sizes)
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self._columns: dict[str, np.ndarray] = {}  # read whole, the latest last
-        self._latest: tuple[int, Group] | None = None
+        self._latest: tuple[int, dict[str, np.ndarray]] | None = None  # no Group: it would hold this table in a circle
 
     def read(self, index: int, name: str, get: Callable[[str], np.ndarray]) -> np.ndarray:
         """A column of one row group; `get` gives the group's other columns."""
@@ -190,7 +190,7 @@ class StoredTable(Mapping[str, np.ndarray]):
         for index in range(int(left), int(right) + 1):
             at = int(self._first[index])
             if self._latest is None or self._latest[0] != index:
-                self._latest = (index, Group(self, index))
+                self._latest = (index, dict(Group(self, index)))
             pieces.append({name: part[max(first - at, 0) : last - at] for name, part in self._latest[1].items()})
         return {name: np.concatenate([piece[name] for piece in pieces]) for name in self.names}
 

@@ -5,7 +5,7 @@ Text with a unit becomes a plain number in the unit that a field's name ends in 
 first quantity is read.
 """
 
-from archsim.units.errors import InputError, quote, suggest
+from archsim.units.errors import DiskError, InputError, quote, suggest
 from archsim.units.fields import (
     NUMBERS,
     Bits,
@@ -71,6 +71,7 @@ __all__ = [
     "BytesPerS",
     "Count",
     "Cycles",
+    "DiskError",
     "Factor",
     "Fraction01",
     "Hz",

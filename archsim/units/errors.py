@@ -24,6 +24,10 @@ class InputError(ValueError):
         super().__init__(self.message)
 
 
+class DiskError(InputError):
+    """A disk that is full, or a folder that cannot be written: of this machine, not of what was asked."""
+
+
 def quote(value: Any) -> str:
     """Value as it stands in an error: quoted, on one line, shortened after 60 characters; YAML's words for the rest."""
     if value is None:

@@ -62,7 +62,7 @@ class OpTable:
         self._counts: list[tuple[int, str, int]] = []
         self._draws: list[tuple[int, int, int]] = []
         self._kinds: dict[str, object | None] = {}
-        self._prepared: dict[tuple[Any, ...], _Made] = {}
+        self._prepared: dict[tuple[Any, ...], list[_Made]] = {}  # as many times as they will be asked for
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -107,9 +107,11 @@ class OpTable:
             Columns of as many entries.
         """
         found: dict[tuple[int, ...], int] = {}
+        asked: dict[tuple[int, ...], set[tuple[str, str, str]]] = {}
         for i, (label, values) in enumerate(zip(labels, zip(*(column.tolist() for column in ops)), strict=True)):
             if (device.name, *label, values) not in self._lowered and not self._is_made(device, values):
                 found.setdefault(values, i)
+                asked.setdefault(values, set()).add(label)
         if len(found) < 2:
             return
         role, _, name = labels[0]
@@ -117,7 +119,9 @@ class OpTable:
             made = self._make(device, role, name, Ops._make([column[list(found.values())] for column in ops]))
         except (InputError, TypeError):  # TypeError: a device that takes one operator at a time
             return
-        self._prepared |= {(device.name, values): each for values, each in zip(found, made, strict=True)}
+        once = self._kind(device) is not None  # what runs share is asked for here a single time
+        for values, each in zip(found, made, strict=True):
+            self._prepared[device.name, values] = [each] * (1 if once else len(asked[values]))
 
     def _is_made(self, device: Device, values: tuple[int, ...]) -> bool:
         kind = self._kind(device)
@@ -135,7 +139,12 @@ class OpTable:
         """Rows of an operator; runs of one sweep share those of equal devices."""
 
         def make() -> _Made:
-            return self._prepared.pop((device.name, values), None) or self._make(device, role, name, ops)[0]
+            ready = self._prepared.get((device.name, values))
+            if ready is None:
+                return self._make(device, role, name, ops)[0]
+            if len(ready) == 1:
+                del self._prepared[device.name, values]
+            return ready.pop()
 
         kind = self._kind(device)
         return make() if kind is None else shared("lowered", (kind, values), make, lambda made: made.size)

@@ -112,7 +112,8 @@ class Planner:
         """Plan passes that differ in their cached length alone."""
         if len(passes) == 1:
             return self.block(passes[0])
-        self._prepare(passes)
+        if len(self._template(replace(passes[0], kv=0), passes[0]).attention):
+            self._prepare(passes)
         key, plan, _ = found = self._found(passes[0])
         lowered = [one for _, other, one in (found, *map(self._found, passes[1:])) if other is plan and one is not None]
         if len(lowered) < len(passes):  # without attention, or not all of one plan

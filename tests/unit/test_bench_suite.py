@@ -37,8 +37,14 @@ def test_names_and_groups_are_chosen():
     assert [b.name for b in chosen(["engine"])] == ["engine.12x4", "engine.40x10", "engine.emit"]
     assert [b.name for b in chosen(["run.llada", "pim."])] == ["pim.512_rows", "run.llada"]
     assert len({b.name for b in SUITE}) == len(SUITE)
-    with pytest.raises(InputError, match=r"--only 'engin': no such benchmark; there is: engine.12x4, "):
+    with pytest.raises(InputError, match=r"--only 'engin': no such benchmark; there is: machine.python, machine.jit, "):
         chosen(["engin"])
+
+
+def test_the_machine_itself_is_measured():
+    """A step of the jitted loop takes some cycles, one of the interpreter's more; neither is a second or nothing."""
+    python, jit = (bench.prepare()() for bench in chosen(["machine"]))
+    assert 0.2 < jit < python < 10_000
 
 
 def test_the_machine_is_described():

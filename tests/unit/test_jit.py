@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from archsim import kernel_sources
 from archsim.device import Ops, make_ops
 from archsim.jit import callee, record_type
 from archsim.lowering import operator, records
@@ -36,3 +37,11 @@ def test_records_hold_the_columns_of_operators():
     assert records(make_ops([])).size == 0
     assert record_type(Ops._fields).names == Ops._fields
     assert record_type(("a", "b")).itemsize == 2 * np.dtype(np.int64).itemsize
+
+
+def test_compiled_kernels_stay_in_use_when_a_report_changes():
+    """What names the cache of kernels: kernels and what they import, not those who call them."""
+    named = set(kernel_sources())
+    assert {"engine/loop.py", "devices/npu/policies/chunks.py", "lowering.py", "report/path.py"} <= named
+    assert not [path for path in named if path.split("/")[0] in ("commands", "session", "sweep", "trace", "workload")]
+    assert {path for path in named if path.startswith(("report/", "bench/"))} == {"report/path.py", "bench/products.py"}

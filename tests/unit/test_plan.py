@@ -274,6 +274,18 @@ def test_attention_of_passes_in_a_row_is_lowered_in_one_call(monkeypatch):
     assert sizes == [6, 2]
 
 
+def test_equal_operators_under_other_names_are_lowered_once_in_one_call(monkeypatch):
+    """A layer has norms, projections and sums of equal sizes; a pass of another size lowers each size once."""
+    plan, sizes = draft_planner(), []
+    plan.block(Pass("draft", "verify", 4, 30))
+    device = plan.system.devices["pim"]
+    monkeypatch.setattr(device, "lower", lambda ops, lower=device.lower: sizes.append(len(ops.kind)) or lower(ops))
+    plan.block(Pass("draft", "verify", 5, 30))
+    assert len(sizes) == 1
+    assert sizes[0] > 3
+    assert not plan.ops._prepared  # nothing is kept that nobody will ask for
+
+
 @pytest.mark.parametrize(
     "spoiled",
     [

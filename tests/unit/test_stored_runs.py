@@ -22,11 +22,13 @@ from archsim.report.sums import sums, take
 from archsim.report.traffic import Executions
 from archsim.report.waste import waste
 from archsim.session import load, replay, report, run, tables
+from archsim.sweep.work import attempt
 from archsim.trace import SCHEMA, Trace, diff, runfolder, scratch, spill, stored
 from archsim.trace.columns import digest_of
 from archsim.trace.scratch import Scratch, ScratchTable
 from archsim.trace.spill import Spill
 from archsim.trace.stored import ParquetTable, StoredTable
+from archsim.units import DiskError
 
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:15", "tokens": 10, "prompts": 2}
 
@@ -103,6 +105,7 @@ def test_what_a_run_wrote_goes_with_its_trace(short):
     assert not file.closed
     assert os.fstat(file.fileno()).st_nlink == 0  # it has no name, so a process that is killed leaves nothing
     assert 0 < os.fstat(file.fileno()).st_size < 40 * made.rows.rows
+    assert made.rows.between(0, 3)["row"].tolist() == [0, 1, 2]  # what is kept of that holds no table
     del made
     assert alive() is None  # no circle holds it
     assert file.closed
@@ -125,10 +128,27 @@ def test_a_scratch_table_gives_back_what_was_written(short):
         table["other"]
 
 
+def test_a_scratch_table_may_be_empty_and_holds_whole_numbers_alone():
+    written = Scratch()
+    written.append("rows", {name: np.empty(0, np.int64) for name in SCHEMA["rows"]})
+    table = written.table("rows")
+    assert (table.rows, list(table), table["unit"].tolist()) == (0, list(SCHEMA["rows"]), [])
+    with pytest.raises(TypeError, match="column 'kind' of 'script_rows' is float64, not int64"):
+        written.append("script_rows", {"kind": np.array([0.5])})
+
+
+def test_a_temporary_folder_that_is_not_there_is_one_line(short, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(DiskError, match=r"temporary files .TMPDIR.: No such file or directory"):
+        run(resolved(), trace="off")
+
+
 def test_a_full_disk_is_one_line(short, monkeypatch):
     monkeypatch.setattr(os, "write", lambda file, data: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
-    with pytest.raises(InputError, match="cannot be written: No space left"):
+    with pytest.raises(DiskError, match="cannot be written: No space left"):
         run(resolved(), trace="off")
+    with pytest.raises(DiskError):  # no result of a sweep's point: it is tried again when there is room
+        attempt(lambda: {"status": str(run(resolved(), trace="off"))})
 
 
 def test_a_stored_folder_loads_reports_and_replays(held, short, tmp_path):
@@ -176,11 +196,15 @@ def test_a_failed_run_leaves_nothing(short, tmp_path, monkeypatch):
     monkeypatch.setattr(Spill, "finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
+    files = []
+    aborted = Spill.abort
+    monkeypatch.setattr(Spill, "abort", lambda self: (aborted(self), files.append(self.writer)))
     for mode in ("off", "tasks"):
         with pytest.raises(KeyboardInterrupt):
             run(resolved(), trace=mode, output=tmp_path / "run" if mode == "tasks" else None)
     assert not (tmp_path / "run").exists()
     assert list((tmp_path / "scratch").iterdir()) == []
+    assert files[0]._file.closed  # at once, whatever holds the traceback
 
 
 def test_rows_are_written_in_order_of_their_ids_however_they_come(short, tmp_path):
