@@ -306,11 +306,11 @@ def _elasticity(resolved: Resolved, base: Trace, members: tuple[Dimension, ...],
 
 
 def _bent(points: Sequence[tuple[float, float]]) -> bool:
-    """Whether three points (logarithm of the factor, length in ps) have slopes on both sides that differ by a tenth.
+    """Whether up to three points (logarithm of the factor, length) have slopes on both sides that differ by a tenth.
 
     Differences below 1e-6 of the length are rounding of times to whole ps and of work to whole cycles.
     """
-    (x0, y0), (x1, y1), (x2, y2) = (points * 2)[:3]
+    (x0, y0), (x1, y1), (x2, y2) = (points * 3)[:3]
     expected = y0 + (y2 - y0) * (x1 - x0) / (x2 - x0) if x2 > x0 else y1
     return abs(y1 - expected) > max(0.025 * abs(y2 - y0), 1e-6 * y1)
 

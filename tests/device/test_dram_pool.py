@@ -149,9 +149,3 @@ def test_one_factor_moves_the_whole_memory(factor):
         f"achievable_bytes_per_s={62 * factor} GB/s",
     )
     assert moved == each
-
-
-def test_a_factor_on_times_that_nothing_would_read_is_refused():
-    with pytest.raises(InputError, match=r"timing_factor 2 acts through .*rate_factor instead"):
-        pool_of("timing_factor=2", "calibrated=none")
-    assert pool_of("calibrated=none").mix.keys() < pool_of().mix.keys()

@@ -147,6 +147,16 @@ def test_two_limits_of_equal_height_are_a_kink():
     assert notes == {**dict.fromkeys(pair, "kink"), "system.npu.l2fetch_bytes_per_s": ""}
 
 
+def test_a_parameter_that_cannot_be_moved_has_no_slope(monkeypatch):
+    def refused(*_):
+        raise InputError("no other value works")
+
+    plain = loaded(SUBJECTS["flash_ar"], 1)
+    monkeypatch.setattr("archsim.sweep.scaling.moved", refused)
+    (found,) = elasticities(plain, STEP, ["system.flash.stream_bytes_per_s"])
+    assert (found.slope, found.note) == (0.0, "cannot be moved")
+
+
 def test_elasticity_of_a_known_share():
     """A flash-resident run's length answers to the stream rate by its share of the time."""
     plain = loaded(SUBJECTS["flash_ar"], 4)

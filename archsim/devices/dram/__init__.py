@@ -36,9 +36,8 @@ class DramSpec(BaseModel):
         How many times the rate of the part the whole memory runs at: transfers, achievable rate and mixes. Energies by
         command and bit, static powers and areas stay.
     timing_factor : float
-        Factor on every time of the standard, its clock period included (1: as the standard says), for a part with
-        ``calibrated: command``: it moves as many times fewer transfers per second, and the fractions of the peak that
-        mixes reach stay.
+        Factor on every time of the standard, its clock period included (1: as the standard says). A calibrated part
+        moves as many times fewer transfers per second, and the fractions of the peak that mixes reach stay.
     transfer_rate_per_s : float
         Transfers per second and pin (6.4e9 to 10.667e9 for LPDDR5/5X).
     bus_width_bits : int
@@ -103,15 +102,6 @@ class DramSpec(BaseModel):
         for key, fraction in self.mix.items():
             if fraction * self.peak_bytes_per_s > self.achievable_bytes_per_s * (1 + 1e-9):
                 raise ValueError(f"mix: {key} at {fraction:g} of the peak is above achievable_bytes_per_s; {instead}")
-        return self
-
-    @model_validator(mode="after")
-    def _times_count(self) -> DramSpec:
-        if self.timing_factor != 1 and self.calibrated == "none":
-            raise ValueError(
-                f"timing_factor {self.timing_factor:g} acts through the command-level kernel; with calibrated: none "
-                "set rate_factor instead, which moves every rate of the memory"
-            )
         return self
 
     def nominal_bytes_per_s(self) -> float:
