@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -163,13 +164,13 @@ class StoredTable(Mapping[str, np.ndarray]):
         self._columns: dict[str, np.ndarray] = {}  # read whole, the latest last
         self._latest: tuple[int, dict[str, np.ndarray]] | None = None  # no Group: it would hold this table in a circle
 
+    @abstractmethod
     def read(self, index: int, name: str, get: Callable[[str], np.ndarray]) -> np.ndarray:
         """A column of one row group; `get` gives the group's other columns."""
-        raise NotImplementedError
 
+    @abstractmethod
     def digest(self) -> str:
         """Digest (hex) of the table."""
-        raise NotImplementedError
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.names:

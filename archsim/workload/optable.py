@@ -106,22 +106,21 @@ class OpTable:
         ops : Ops
             Columns of as many entries.
         """
-        found: dict[tuple[int, ...], int] = {}
-        asked: dict[tuple[int, ...], set[tuple[str, str, str]]] = {}
+        found: dict[tuple[int, ...], tuple[int, set[tuple[str, str, str]]]] = {}  # where first, and for which labels
         for i, (label, values) in enumerate(zip(labels, zip(*(column.tolist() for column in ops)), strict=True)):
             if (device.name, *label, values) not in self._lowered and not self._is_made(device, values):
-                found.setdefault(values, i)
-                asked.setdefault(values, set()).add(label)
+                found.setdefault(values, (i, set()))[1].add(label)
         if len(found) < 2:
             return
         role, _, name = labels[0]
         try:
-            made = self._make(device, role, name, Ops._make([column[list(found.values())] for column in ops]))
+            firsts = [first for first, _ in found.values()]
+            made = self._make(device, role, name, Ops._make([column[firsts] for column in ops]))
         except (InputError, TypeError):  # TypeError: a device that takes one operator at a time
             return
         once = self._kind(device) is not None  # what runs share is asked for here a single time
-        for values, each in zip(found, made, strict=True):
-            self._prepared[device.name, values] = [each] * (1 if once else len(asked[values]))
+        for (values, (_, asked)), each in zip(found.items(), made, strict=True):
+            self._prepared[device.name, values] = [each] * (1 if once else len(asked))
 
     def _is_made(self, device: Device, values: tuple[int, ...]) -> bool:
         kind = self._kind(device)

@@ -230,11 +230,11 @@ def static_graph(npu: Npu, ops: Ops) -> StageTable | None:
 
 def chunks(npu: Npu, ops: Ops) -> StageTable | None:
     """What each stage of the chunked kernel works, one slice each; they overlap."""
-    c = npu.numbers
-    if ops.kind[0] not in (OpKind.MATMUL, OpKind.PROJECTION) or policy_of(operator(ops), c) != GGML_HMX:
+    c, op = npu.numbers, operator(ops)
+    if op.kind not in (OpKind.MATMUL, OpKind.PROJECTION) or policy_of(op, c) != GGML_HMX:
         return None
     factor = round(UNPACK[DType(int(ops.wdtype[0]))] * MILLI)
-    walk = chunk_walk(operator(ops), c, chunked(operator(ops), c, factor), c.dma_rate)
+    walk = chunk_walk(op, c, chunked(op, c, factor), c.dma_rate)
     total, dma, dequant, activation, hmx, output = _milli_of_fs(npu, np.array(walk, np.int64)).tolist()
     ends = ((DMA, dma, dma), (DEQUANT, dequant, min(activation + dequant, total)), (ACTIVATION, activation, activation),
             (HMX, hmx, max(total - output, hmx)), (OUTPUT, output, total))  # fmt: skip
