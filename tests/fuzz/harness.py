@@ -31,6 +31,8 @@ from archsim.cli import run_cli
 BOUND_CPU_S = 10.0
 BOUND_S = 120.0
 PATIENCE = 3
+#: Seconds until an interrupt that was lost comes again.
+AGAIN_S = 0.05
 #: Seconds without an answer after which the process ends, with its stack on stderr: a kernel that never returns.
 STUCK_S = 300
 
@@ -75,23 +77,38 @@ class Outcome:
     after: dict[str, Any]
 
 
+class Interrupt(KeyboardInterrupt):
+    """What the alarm raises."""
+
+
 class Hang(BaseException):
     """Raised where interrupts are not answered."""
 
 
 @contextlib.contextmanager
-def alarm() -> Iterator[list[int]]:
-    """Interrupt the block every `BOUND_CPU_S` and every `BOUND_S`; yields the list of interrupts."""
+def alarm(cpu_s: float = BOUND_CPU_S, wall_s: float = BOUND_S) -> Iterator[list[int]]:
+    """Interrupt the block every `cpu_s` and every `wall_s`; yields the list of interrupts.
+
+    One that falls into a finaliser or the callback of a weak reference is lost to the block, as Python lets nothing
+    out of these: it does not count, and comes again at once.
+    """
     rung: list[int] = []
+    shown = sys.unraisablehook
 
     def ring(number: int, _: object) -> None:
         rung.append(number)
-        if len(rung) > PATIENCE:
-            raise Hang
-        raise KeyboardInterrupt
+        raise Hang if len(rung) > PATIENCE else Interrupt
 
-    timers = {signal.SIGALRM: (signal.ITIMER_REAL, BOUND_S), signal.SIGPROF: (signal.ITIMER_PROF, BOUND_CPU_S)}
+    def lost(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, Interrupt | Hang):
+            shown(unraisable)
+        elif rung:
+            rung.pop()
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S, wall_s)
+
+    timers = {signal.SIGALRM: (signal.ITIMER_REAL, wall_s), signal.SIGPROF: (signal.ITIMER_PROF, cpu_s)}
     before = {number: signal.signal(number, ring) for number in timers}
+    sys.unraisablehook = lost
     for timer, seconds in timers.values():
         signal.setitimer(timer, seconds, seconds)
     try:
@@ -101,6 +118,7 @@ def alarm() -> Iterator[list[int]]:
             signal.setitimer(timer, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = shown
 
 
 def tree(folder: Path) -> dict[str, Any]:
