@@ -10,7 +10,8 @@ import numpy as np
 from archsim.engine import core, record
 from archsim.engine.errors import SimError
 from archsim.engine.record import Columns, Digest, Log, Sink, Store
-from archsim.engine.window import ROW_LOG, Window
+from archsim.engine.retire import ROW_LOG
+from archsim.engine.window import Window
 
 if TYPE_CHECKING:
     from archsim.engine.sim import Handle
@@ -41,7 +42,7 @@ class Results:
 
     def __init__(self, window: Window, log: str, sink: Sink | None, store: Store | None = None) -> None:
         self.window, self.level, self.sink, self.store = window, log, sink, store
-        self.rows = Log("rows", [name for name, _ in ROW_LOG], sink)
+        self.rows = Log("rows", ROW_LOG, sink)
         self.blocks = Log("blocks", record.BLOCK_LOG, sink)
         self.notes = Log("notes", record.NOTE_LOG, sink)
         self.rates = Log("rates", record.RATE_LOG, sink)

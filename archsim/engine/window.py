@@ -7,27 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from archsim.engine import core
+from archsim.engine import core, retire
 from archsim.engine.block import Block
 from archsim.engine.errors import BlockShapeError
 
 _WIDTHS = (1, 1, 1, 1, 1, 1, 4, 4, 1, 1, 2, 2, 2, 2, 1, 1)  # of the row columns of a block
-#: Columns of the row log in order, and where they are in the window.
-ROW_LOG = (
-    ("row", core.R_GID),
-    ("unit", core.R_UNIT),
-    ("op", core.R_OP),
-    ("block", -1),
-    ("request", -1),
-    ("priority", core.R_PRIO),
-    ("start_ps", core.R_START),
-    ("flow_ps", core.R_FLOW),
-    ("end_ps", core.R_END),
-    ("status", core.R_STATUS),
-    ("work", core.R_WORK),
-    ("done", core.R_DONE),
-    ("lead_ps", core.R_LED),
-)
 _ADDRESS = {
     "pool": core.AT_POOL,
     "store": core.AT_STORE,
@@ -48,7 +32,6 @@ _ADDRESS = {
     "llog": core.AT_LEVEL_LOG,
     "stage": core.AT_STAGE,
 }
-_CHUNK = 1024  # rows of the window that are copied at a time, so that they stay in the cache
 _INT64 = np.dtype(np.int64)
 
 
@@ -291,23 +274,12 @@ class Window:
         return np.flatnonzero(self.s.blk[: int(self.s.m[core.BLOCKS]), core.B_LEFT] == 0)
 
     def row_log(self, lines: np.ndarray) -> dict[str, np.ndarray]:
-        """Row columns (:data:`ROW_LOG`) of the blocks in `lines`, in id order."""
-        s = self.s
-        counts = s.blk[lines, core.B_N]
-        ends = np.cumsum(counts)
-        rows = np.arange(int(counts.sum())) + np.repeat(s.blk[lines, core.B_ROW] - ends + counts, counts)
-        out = {name: np.empty(len(rows), dtype=np.int64) for name, column in ROW_LOG if column >= 0}
-        for at in range(0, len(rows), _CHUNK):
-            part = s.rows[rows[at : at + _CHUNK]]
-            for name, column in ROW_LOG:
-                if column >= 0:
-                    out[name][at : at + _CHUNK] = part[:, column]
-        status = out["status"]
-        out["status"] = np.array([2, 2, 3, 3, 3, 0, 1], dtype=np.int64)[status]
-        out["block"] = np.repeat(s.blk[lines, core.B_ID], counts)
-        out["request"] = np.repeat(s.blk[lines, core.B_REQUEST], counts)
+        """Row columns (:data:`archsim.engine.retire.ROW_LOG`) of the blocks in `lines`, in id order."""
+        rows = int(self.s.blk[lines, core.B_N].sum())
+        out = {name: np.empty(rows, dtype=np.int64) for name in retire.ROW_LOG}
+        retire.log_rows(self.s.m, lines, tuple(out.values()))
         self._running_progress(out)
-        return {name: out[name] for name, _ in ROW_LOG}
+        return out
 
     def _running_progress(self, out: dict[str, np.ndarray]) -> None:
         """Fill in work and lead of rows that still run."""
@@ -333,43 +305,7 @@ class Window:
 
     def compact(self, drop: np.ndarray) -> None:
         """Remove the blocks in `drop` (lines) and renumber what refers to rows and blocks; order is kept."""
-        s, m = self.s, self.s.m
-        blocks, rows = int(m[core.BLOCKS]), int(m[core.ROWS])
-        keep = np.ones(blocks, dtype=bool)
-        keep[drop] = False
-        counts = s.blk[:blocks, core.B_N]
-        arcs = s.blk[:blocks, core.B_NSUCC] + s.blk[:blocks, core.B_NROOT]
-        keep_rows = np.repeat(keep, counts)
-        keep_arcs = np.repeat(keep, arcs)
-        new_row = np.cumsum(keep_rows) - 1
-        new_line = np.cumsum(keep) - 1
-        live, lines, links = int(keep_rows.sum()), int(keep.sum()), int(keep_arcs.sum())
-        s.rows[:live] = s.rows[:rows][keep_rows]
-        s.arc[:links] = s.arc[: len(keep_arcs)][keep_arcs]
-        s.blk[:lines] = s.blk[:blocks][keep]
-        b = s.blk[:lines]
-        b[:, core.B_ROW] = np.concatenate(([0], np.cumsum(b[:, core.B_N])[:-1]))[:lines]
-        total = b[:, core.B_NSUCC] + b[:, core.B_NROOT]
-        b[:, core.B_SUCC] = np.concatenate(([0], np.cumsum(total)[:-1]))[:lines]
-        b[:, core.B_ROOT] = b[:, core.B_SUCC] + b[:, core.B_NSUCC]
-        s.rows[:live, core.R_BLK] = np.repeat(np.arange(lines), b[:, core.B_N])
-        m[core.ROWS], m[core.BLOCKS], m[core.ARCS] = live, lines, links
-        self._renumber(new_row, new_line)
-        self.slot = {int(i): line for line, i in enumerate(b[:, core.B_ID])}
-
-    def _renumber(self, new_row: np.ndarray, new_line: np.ndarray) -> None:
-        s = self.s
-        for table, column in ((s.unit, core.U_ROW), (s.pool, core.P_CLAIM), (s.slot, core.X_ROW)):
-            held = table[:, column] >= 0
-            table[held, column] = new_row[table[held, column]]
-        waits = int(s.m[core.WAITS])
-        s.lists[core.L_WAIT, :waits] = new_row[s.lists[core.L_WAIT, :waits]]
-        for queue, size in ((s.heap, core.U_HEAP), (s.park, core.U_PARK)):
-            for u in np.flatnonzero(s.unit[:, size]):
-                keys = queue[u, : s.unit[u, size]]
-                keys[:] = (keys & ~core.KEY_MASK) + new_row[keys & core.KEY_MASK]
-        for head in s.blk[: int(s.m[core.BLOCKS]), core.B_DEP]:
-            e = int(head)
-            while e >= 0:
-                s.dep[e, 1] = new_line[s.dep[e, 1]]
-                e = int(s.dep[e, 0])
+        m = self.s.m
+        room = (np.empty(int(m[size]), dtype=np.int64) for size in (core.ROWS, core.BLOCKS))
+        retire.compact(m, drop, *room)
+        self.slot = {number: line for line, number in enumerate(self.s.blk[: int(m[core.BLOCKS]), core.B_ID].tolist())}
