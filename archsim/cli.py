@@ -110,6 +110,9 @@ def _explain(error: BaseException) -> int:
         return _fail("not enough memory for this; lower the sizes it asks for", 3)
     if isinstance(error, OSError):
         words = os.strerror(error.errno) if error.errno else str(error)
+        if _caching(error):
+            folder = os.environ.get("NUMBA_CACHE_DIR", "")
+            return _fail(f"{folder}: compiled kernels cannot be kept: {words}; ARCHSIM_CACHE takes another folder", 2)
         return _fail(f"{error.filename}: {words}" if error.filename is not None else f"cannot write: {words}", 2)
     from archsim.authored import located, mistake, wants_traceback
     from archsim.config import InputError
@@ -125,6 +128,12 @@ def _explain(error: BaseException) -> int:
     if words:
         return _fail(words, 3)
     raise error
+
+
+def _caching(error: BaseException) -> bool:
+    """Whether an error came while a compiled kernel was written to the cache."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__") == "numba.core.caching" for frame, _ in frames)
 
 
 def _fail(message: str, code: int) -> int:

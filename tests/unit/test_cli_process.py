@@ -93,6 +93,18 @@ def test_a_full_disk_leaves_no_report(folder):
     assert os.listdir(folder) == ["run"]
 
 
+@pytest.mark.slow
+def test_kernels_that_cannot_be_kept_are_one_line(tmp_path):
+    cache = tmp_path / "kernels"
+    code, out, err = shell(f"export ARCHSIM_CACHE={cache}; ulimit -f 1; archsim {' '.join(RUN)} -o a/b", tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"archsim: {cache}/")
+    assert err.endswith("compiled kernels cannot be kept: File too large; ARCHSIM_CACHE takes another folder\n")
+    assert err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["kernels"]
+    assert not [name for _, _, names in os.walk(cache) for name in names if name.endswith(".nbc")]
+
+
 def interrupted_after(seconds: float, args: list[str], cwd) -> tuple[int, str]:
     with subprocess.Popen([*ARCHSIM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd) as process:
         time.sleep(seconds)
