@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from archsim.workload.model import ModelSpec
@@ -86,3 +87,14 @@ class Pass:
     reads: Literal["own", "ahead", "landed"] = "own"
     batched: bool = False
     beside: int = 0
+
+    @cached_property
+    def shape(self) -> Pass:
+        """The pass without its cached length."""
+        return replace(self, kv=0)
+
+    def at(self, kv: int) -> Pass:
+        """The same pass behind another cached length."""
+        made = object.__new__(Pass)
+        vars(made).update(vars(self), kv=kv, shape=self.shape)
+        return made

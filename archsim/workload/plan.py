@@ -9,7 +9,7 @@ slot back.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import networkx as nx
@@ -99,54 +99,51 @@ class Planner:
             if isinstance(found, Sized):
                 block = found.block(lowered)
             else:
-                block = found.block if lowered is None else self._repeated(key, found, 1).block([lowered])
+                block = found.block if lowered is None else self._in_series([(key, found, lowered)])
             self._blocks.keep(asked, block, block.rows)
         return block
 
     def chained(self, passes: Sequence[Pass]) -> Block:
         """Plan passes that run one after the other; see :meth:`block`."""
-        alike = itertools.groupby(passes, lambda asked: replace(asked, kv=0))
-        return chain([self._in_series(list(group)) for _, group in alike])
-
-    def _in_series(self, passes: Sequence[Pass]) -> Block:
-        """Plan passes that differ in their cached length alone."""
         if len(passes) == 1:
             return self.block(passes[0])
-        if len(self._template(replace(passes[0], kv=0), passes[0]).attention):
-            self._prepare(passes)
-        key, plan, _ = found = self._found(passes[0])
-        lowered = [one for _, other, one in (found, *map(self._found, passes[1:])) if other is plan and one is not None]
-        if len(lowered) < len(passes):  # without attention, or not all of one plan
-            return chain([self.block(asked) for asked in passes])
-        return self._repeated(key, plan, len(passes)).block(lowered)
+        found = []
+        for shape, group in itertools.groupby(passes, lambda asked: asked.shape):
+            alike = list(group)
+            if len(alike) > 1 and len(self._template(shape, alike[0]).attention):
+                self._prepare(alike)
+            found += map(self._found, alike)
+        return self._in_series(found)
 
-    def _repeated(self, key: Pass, plan: Planned | Sized, times: int) -> Series:
-        found = self._series.get((key, times))
-        if found is None:
-            layers = (key.last or self.models[key.role].layers) - key.first
-            found = series_of(plan.planned() if isinstance(plan, Sized) else plan, layers, times)
-            self._series.keep((key, times), found, found.rows)
-        return found
+    def _in_series(self, found: Sequence[tuple[Hashable, Planned | Sized, Lowered | None]]) -> Block:
+        """Block of plans one after the other, each with its attention; what they are but for that is kept."""
+        key = tuple((one, len(list(times))) for one, times in itertools.groupby(key for key, *_ in found))
+        series = self._series.get(key)
+        if series is None:
+            plans = [plan.planned() if isinstance(plan, Sized) else plan for _, plan, _ in found]
+            series = series_of(plans, [0 if lowered is None else len(lowered.op) for *_, lowered in found])
+            self._series.keep(key, series, series.block.rows)
+        return series.with_attention([lowered for *_, lowered in found if lowered is not None])
 
-    def planned(self, asked: Pass) -> tuple[Pass, Planned]:
-        """Plan of a pass whose attention is to be patched for the length asked, and the pass it is kept under."""
+    def planned(self, asked: Pass) -> tuple[Hashable, Planned]:
+        """Plan of a pass whose attention is to be patched for the length asked, and the key it is kept under."""
         key, found, _ = self._found(asked)
         return key, found.planned() if isinstance(found, Sized) else found
 
-    def _found(self, asked: Pass) -> tuple[Pass, Planned | Sized, Lowered | None]:
-        """What is kept for a pass, the pass it is kept under, and a layer's attention for the length asked, if any."""
-        key = replace(asked, kv=0)
+    def _found(self, asked: Pass) -> tuple[Hashable, Planned | Sized, Lowered | None]:
+        """What is kept for a pass, the key it is kept under, and a layer's attention for the length asked, if any."""
+        key: Hashable = asked.shape
         found = self._template(key, asked)
         if not len(found.attention):
             return key, found, None
         lowered = self._attention(asked)
-        layers, rest = divmod(len(found.attention), len(lowered.op))
-        if rest or layers != (asked.last or self.models[asked.role].layers) - asked.first:
-            key = asked  # the device splits attention of this length into more or fewer rows
+        layers = (asked.last or self.models[asked.role].layers) - asked.first
+        if len(found.attention) != layers * len(lowered.op):
+            key = key, len(lowered.op)  # the device splits attention of this length into more or fewer rows
             found = self._template(key, asked)
         return key, found, lowered
 
-    def _template(self, key: Pass, asked: Pass) -> Planned | Sized:
+    def _template(self, key: Hashable, asked: Pass) -> Planned | Sized:
         found = self._templates.get(key)
         if found is None:
             found = self._plan_reads(asked) if asked.reads == "ahead" else self._plan(asked)

@@ -41,45 +41,44 @@ class Planned(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A plan so many times in a row, each time with attention for another cached length.
+    """Plans one after the other, to be given attention for other cached lengths.
 
     Attributes
     ----------
-    plan : Planned
-        The plan that often, one after the other.
+    block : Block
+        The plans as they are.
+    attention : int64 [n]
+        Its attention rows.
     source : int64 [n]
-        For each attention row, its row among those of one layer each time.
+        For each of them, its row among those of one layer of each plan.
     base : dict of arrays
-        Columns of the latter in the plan.
+        Columns of the latter in the block.
     """
 
-    plan: Planned
+    block: Block
+    attention: np.ndarray
     source: np.ndarray
     base: dict[str, np.ndarray]
 
-    @property
-    def rows(self) -> int:
-        """Rows that are kept of it."""
-        return self.plan.rows
-
-    def block(self, lowered: Sequence[Lowered]) -> Block:
-        """The block, with these rows of attention for each time; a column in which they agree is shared."""
-        columns = {name: np.concatenate([getattr(one, name) for one in lowered]) for name in COPIED}
+    def with_attention(self, lowered: Sequence[Lowered]) -> Block:
+        """The block, with these rows of attention for each plan that has any; a column in which they agree is shared."""
+        columns = {name: np.concatenate([getattr(one, name) for one in lowered]) for name in self.base}
         changed = {name: column[self.source] for name, column in columns.items() if (column != self.base[name]).any()}
-        return patch(self.plan.block, [(self.plan.attention, changed)])
+        return patch(self.block, [(self.attention, changed)])
 
 
-def series_of(plan: Planned, layers: int, times: int) -> Series:
-    """A plan of so many layers, `times` in a row."""
-    rows, each = plan.block.rows, len(plan.attention) // layers
-    offsets = np.arange(times)[:, None]
-    attention = (plan.attention + rows * offsets).ravel()
-    source = (np.tile(np.arange(each), layers) + each * offsets).ravel()
-    block = chain([plan.block] * times)
-    first = (plan.attention[:each] + rows * offsets).ravel()
-    return Series(
-        plan._replace(block=block, attention=attention), source, {name: getattr(block, name)[first] for name in COPIED}
-    )
+def series_of(plans: Sequence[Planned], each: Sequence[int]) -> Series:
+    """Plans one after the other; `each` are the rows of one layer's attention in each of them, 0 without any."""
+    attention, firsts, source = [], [], []
+    row = first = 0
+    for plan, rows in zip(plans, each, strict=True):
+        attention.append(plan.attention + row)
+        firsts.append(plan.attention[:rows] + row)
+        source.append(np.arange(len(plan.attention)) % max(rows, 1) + first)
+        row, first = row + plan.block.rows, first + rows
+    block, of = chain([plan.block for plan in plans]), np.concatenate(firsts)
+    base = {name: getattr(block, name)[of] for name in COPIED} if len(of) else {}
+    return Series(block, np.concatenate(attention), np.concatenate(source), base)
 
 
 class Skeleton(NamedTuple):

@@ -281,7 +281,8 @@ class Pair:
         batch = self.drafting = Batch(head, length, mean, self.sim.now)
         fresh = head - self.kept
         passes = [Pass("draft", "draft", fresh, self.job.prompt + self.kept, projected=1)]
-        passes += [Pass("draft", "draft_next", 1, self.job.prompt + head + i, projected=1) for i in range(length - 1)]
+        one = Pass("draft", "draft_next", 1, projected=1)
+        passes += [one.at(self.job.prompt + head + i) for i in range(length - 1)]
         self.head, self.kept = head + length, head + length - 1
         yield from self._run(batch, passes, epoch)
         self.drafting = None
