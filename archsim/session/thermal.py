@@ -58,7 +58,6 @@ class Meter:
         self._devices = {name: i for i, name in enumerate(devices)}
         self._pj = {action: cost.value for action, cost in prices.energy_pj.items()}
         self._cost = np.zeros((len(devices), 0))
-        self._seen = 0
         self._open: list[tuple[Handle, np.ndarray, float]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -74,13 +73,12 @@ class Meter:
 
     def _learn(self) -> None:
         """Price the operators lowered since the last time."""
-        size = len(self._table)
-        if size == self._cost.shape[1]:
+        seen, size = self._cost.shape[1], len(self._table)
+        if size == seen:
             return
-        self._cost = np.concatenate((self._cost, np.zeros((len(self._devices), size - self._cost.shape[1]))), axis=1)
-        for op, action, count in self._table.counts_since(self._seen):
+        self._cost = np.concatenate((self._cost, np.zeros((len(self._devices), size - seen))), axis=1)
+        for op, action, count in self._table.counts_since(seen):
             self._cost[self._devices[action.split(".", 1)[0]], op] += count * self._pj[action]
-            self._seen += 1
 
     def spent_pj(self) -> np.ndarray:
         """Energy by device since the last call, pJ."""

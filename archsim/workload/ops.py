@@ -15,6 +15,7 @@ import numpy as np
 
 from archsim.device import DType, OpKind, Ops, make_ops
 from archsim.workload.model import ModelSpec
+from archsim.workload.passes import Pass
 
 TREE_PHASES = frozenset({"verify", "draft", "draft_next"})
 LAST_ROW_PHASES = frozenset({"prefill", "decode"})
@@ -143,18 +144,38 @@ def ops_of(
     ValueError
         For sizes no pass has, or so large that a column would not fit 63 bits.
     """
+    compiled = compile_graph(graph)
+    basis = _quantities(graph, compiled, m, kv, leaves, depths, projected)
+    return compiled.names, Ops(*(compiled.coefficients @ np.array(basis, dtype=np.int64)))
+
+
+def operator_of(graph: nx.DiGraph, name: str, passes: Sequence[Pass]) -> Ops:
+    """Columns of one operator of a graph, an entry for each of several passes; see :func:`ops_of`."""
+    compiled = compile_graph(graph)
+    basis = [_quantities(graph, compiled, one.rows, one.kv, one.leaves, one.depths, one.projected) for one in passes]
+    return Ops(*(compiled.coefficients[:, compiled.names.index(name)] @ np.array(basis, dtype=np.int64).T))
+
+
+def _quantities(
+    graph: nx.DiGraph,
+    compiled: Compiled,
+    m: int,
+    kv: int,
+    leaves: int,
+    depths: Sequence[int] | np.ndarray | None,
+    projected: int | None,
+) -> tuple[int, ...]:
+    """What the forms of a graph are multiplied with for one pass."""
     phase = graph.graph["phase"]
     pairs = attention_pairs(phase, graph.graph["causal"], m, kv, leaves, depths)
     if projected is None:
         projected = 1 if phase in LAST_ROW_PHASES else m
     if not 0 <= projected <= m:
         raise ValueError(f"projected rows must lie between 0 and the pass's {m} rows, not {projected}")
-    compiled = compile_graph(graph)
     basis = (1, m, projected, kv, pairs)
     if sum(a * b for a, b in zip(compiled.largest, basis, strict=True)) > INT64_MAX:
         raise ValueError(f"a pass of {m} rows against {kv} cached rows is too large: a column exceeds 63 bits")
-    columns = compiled.coefficients @ np.array(basis, dtype=np.int64)
-    return compiled.names, Ops(*columns)
+    return basis
 
 
 def kv_copy_ops(spec: ModelSpec, rows: int) -> Ops:

@@ -6,6 +6,7 @@ and the counts by action that energy is priced from.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -39,17 +40,28 @@ class Lowered(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """What a device makes of an operator, whatever the operator is called: rows, shares, counts and draws by row."""
+    """What a device makes of an operator, whatever the operator is called: rows, and shares of `_SHARED` by row."""
 
     rows: Rows
     shares: list[tuple[int, ...]]
-    counts: list[tuple[int, str, int]]
-    draws: list[tuple[int, int, int]]
 
     @property
     def size(self) -> int:
         """Size in kB, roughly: 18 columns of 8 bytes and as many bytes of tuples a row."""
         return 3 + len(self.shares) // 2
+
+
+class _Entered(NamedTuple):
+    """An operator in the table: its first entry, what was made of it, and device, kind, name, role, phase, shape."""
+
+    first: int
+    made: _Made
+    labels: tuple[Any, ...]
+
+    @property
+    def entries(self) -> np.ndarray:
+        """Its entries."""
+        return np.arange(self.first, self.first + len(self.made.shares), dtype=np.int64)
 
 
 class OpTable:
@@ -58,14 +70,13 @@ class OpTable:
     def __init__(self, system: System) -> None:
         self.system = system
         self._lowered: dict[tuple[Any, ...], Lowered] = {}
-        self._entries: list[tuple[Any, ...]] = []
-        self._counts: list[tuple[int, str, int]] = []
-        self._draws: list[tuple[int, int, int]] = []
+        self._entered: list[_Entered] = []
+        self._devices: list[str] = []  # by entry
         self._kinds: dict[str, object | None] = {}
         self._prepared: dict[tuple[Any, ...], list[_Made]] = {}  # as many times as they will be asked for
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._devices)
 
     def lower(self, device: Device, role: str, phase: str, name: str, ops: Ops) -> Lowered:
         """Lower one operator, or return the rows made for an equal one before.
@@ -85,9 +96,23 @@ class OpTable:
             When the device cannot run it.
         """
         values = tuple([column.item() for column in ops])
-        key = (device.name, role, phase, name, values)
+        return self._found(device, (role, phase, name), values, ops)
+
+    def lower_all(self, device: Device, label: tuple[str, str, str], ops: Ops) -> list[Lowered]:
+        """Lower operators of one role, phase and name, as :meth:`lower` does one by one, in one go."""
+        each = list(zip(*(column.tolist() for column in ops)))
+        self._prepare(device, [label] * len(each), each, ops)
+        return [
+            self._found(device, label, values, Ops._make([column[i : i + 1] for column in ops]))
+            for i, values in enumerate(each)
+        ]
+
+    def _found(self, device: Device, label: tuple[str, str, str], values: tuple[int, ...], ops: Ops) -> Lowered:
+        """Rows of an operator, whose columns are also given as `values`."""
+        key = (device.name, *label, values)
         found = self._lowered.get(key)
         if found is None:
+            role, phase, name = label
             made = self._made(device, role, name, ops, values)
             found = self._lowered[key] = self._add(device, role, phase, name, ops, made)
         return found
@@ -106,8 +131,13 @@ class OpTable:
         ops : Ops
             Columns of as many entries.
         """
+        self._prepare(device, labels, list(zip(*(column.tolist() for column in ops))), ops)
+
+    def _prepare(
+        self, device: Device, labels: Sequence[tuple[str, str, str]], each: Sequence[tuple[int, ...]], ops: Ops
+    ) -> None:
         found: dict[tuple[int, ...], tuple[int, set[tuple[str, str, str]]]] = {}  # where first, and for which labels
-        for i, (label, values) in enumerate(zip(labels, zip(*(column.tolist() for column in ops)), strict=True)):
+        for i, (label, values) in enumerate(zip(labels, each, strict=True)):
             if (device.name, *label, values) not in self._lowered and not self._is_made(device, values):
                 found.setdefault(values, (i, set()))[1].add(label)
         if len(found) < 2:
@@ -163,17 +193,16 @@ class OpTable:
 
     def _add(self, device: Device, role: str, phase: str, name: str, ops: Ops, made: _Made) -> Lowered:
         """Enter the rows of an operator."""
-        rows, n, first = made.rows, len(made.shares), len(self._entries)
-        kind = OpKind(int(ops.kind[0])).name.lower()
-        shape = tuple(int(getattr(ops, column)[0]) for column in _SHAPE)
-        labels = (device.name, kind, name, role, phase, *shape)
-        self._entries += [(first + i, *labels, *share) for i, share in enumerate(made.shares)]
-        self._counts += [(first + i, action, count) for i, action, count in made.counts]
-        self._draws += [(first + i, pool, coef) for i, pool, coef in made.draws]
-        op = np.arange(first, first + n, dtype=np.int64)
+        rows, first = made.rows, len(self)
+        kind = OpKind(ops.kind.item()).name.lower()
+        shape = tuple([getattr(ops, column).item() for column in _SHAPE])
+        entered = _Entered(first, made, (device.name, kind, name, role, phase, *shape))
+        self._entered.append(entered)
+        self._devices += [device.name] * len(made.shares)
         return Lowered(
-            op, rows.unit, rows.weight, rows.lead, rows.work, rows.cap, rows.pool, rows.coef, rows.claim, rows.stream
-        )
+            entered.entries, rows.unit, rows.weight, rows.lead, rows.work, rows.cap, rows.pool, rows.coef, rows.claim,
+            rows.stream,
+        )  # fmt: skip
 
     @staticmethod
     def _check_range(device: Device, role: str, name: str, rows: Rows) -> None:
@@ -187,18 +216,46 @@ class OpTable:
 
     def devices(self, ops: np.ndarray) -> list[str]:
         """Names of the devices that entries run on."""
-        return [self._entries[op][1] for op in ops.tolist()]
+        return [self._devices[op] for op in ops.tolist()]
 
     def counts_since(self, first: int) -> list[tuple[int, str, int]]:
-        """Counts (entry, action, number) added after the first `first` of them."""
-        return self._counts[first:]
+        """Counts (entry, action, number) of the entries from `first` on."""
+        at = bisect.bisect_left(self._entered, first, key=lambda one: one.first)
+        return list(zip(*(column.tolist() for column in _counts(self._entered[at:]).values())))
 
     def tables(self) -> dict[str, dict[str, np.ndarray]]:
         """Tables ``ops``, ``counts`` and ``draws`` of the trace."""
-        ops = _columns(("op", "device", "kind", "name", "role", "phase", *_SHAPE, *_SHARED), self._entries)
-        counts = _columns(("op", "action", "count"), self._counts)
-        draws = _columns(("op", "pool", "coef"), self._draws)
-        return {"ops": ops, "counts": counts, "draws": draws}
+        times = [len(one.made.shares) for one in self._entered]
+        labels = _columns(("device", "kind", "name", "role", "phase", *_SHAPE), [one.labels for one in self._entered])
+        shares = _columns(_SHARED, [share for one in self._entered for share in one.made.shares])
+        ops = {"op": np.arange(len(self)), **{name: np.repeat(column, times) for name, column in labels.items()}}
+        return {"ops": ops | shares, "counts": _counts(self._entered), "draws": _draws(self._entered)}
+
+
+def _counts(entered: Sequence[_Entered]) -> dict[str, np.ndarray]:
+    """Table of the actions that entries count, by entry."""
+    alike: dict[tuple[str, ...], list[_Entered]] = {}
+    for one in entered:
+        alike.setdefault(one.made.rows.actions, []).append(one)
+    pieces = [(np.empty(0, np.int64), np.empty(0, "U1"), np.empty(0, np.int64))]
+    for actions, some in alike.items():
+        counts = np.concatenate([one.made.rows.counts for one in some])
+        row, column = np.nonzero(counts)
+        if row.size:
+            entries = np.concatenate([one.entries for one in some])
+            pieces.append((entries[row], np.array(actions)[column], counts[row, column]))
+    op, action, count = (np.concatenate(column) for column in zip(*pieces))
+    order = np.argsort(op, kind="stable")
+    return {"op": op[order], "action": action[order], "count": count[order]}
+
+
+def _draws(entered: Sequence[_Entered]) -> dict[str, np.ndarray]:
+    """Table of what entries draw from pools, by entry."""
+    if not entered:
+        return {name: np.empty(0, np.int64) for name in ("op", "pool", "coef")}
+    pool, coef = (np.concatenate([getattr(one.made.rows, name) for one in entered]) for name in ("pool", "coef"))
+    row, slot = np.nonzero(pool >= 0)
+    return {"op": row + entered[0].first, "pool": pool[row, slot], "coef": coef[row, slot]}
 
 
 def _kind_of(device: Device) -> object | None:
@@ -247,12 +304,10 @@ def _one(rows: Rows, first: int, last: int, totals: tuple[int, ...]) -> _Made:
     """What was made of one of several operators: the rows ``first <= row < last``."""
     if last - first < len(rows.op):
         rows = Rows(*(column[first:last] for column in rows[:-1]), rows.actions)
+    if len(rows.op) == 1:
+        return _Made(rows, [totals])
     parts = _row_shares(rows.work.tolist())
-    counts, draws = [], []
-    for i, (row, pools, coefs) in enumerate(zip(rows.counts.tolist(), rows.pool.tolist(), rows.coef.tolist())):
-        counts += [(i, action, count) for action, count in zip(rows.actions, row) if count]
-        draws += [(i, pool, coef) for pool, coef in zip(pools, coefs) if pool >= 0]
-    return _Made(rows, list(zip(*(_shared_out(total, parts) for total in totals))), counts, draws)
+    return _Made(rows, list(zip(*(_shared_out(total, parts) for total in totals))))
 
 
 def _row_shares(work: list[int]) -> list[int]:

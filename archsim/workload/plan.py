@@ -19,10 +19,10 @@ from archsim.config import InputError
 from archsim.device import Device, OpKind, Ops, make_ops
 from archsim.engine.sim import Block
 from archsim.system import System
-from archsim.workload.blocks import COPIED, BlockRows, Patch, chain, forked
+from archsim.workload.blocks import COPIED, BlockRows, Patch, forked
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.ops import kv_copy_ops, ops_of
+from archsim.workload.ops import kv_copy_ops, operator_of, ops_of
 from archsim.workload.optable import Lowered, OpTable
 from archsim.workload.passes import Pass, Placement
 from archsim.workload.recent import Recent
@@ -81,7 +81,6 @@ class Planner:
         self._templates: Recent[Planned | Sized] = Recent()
         self._skeletons: dict[Pass, Skeleton] = {}
         self._attentions: Recent[Lowered] = Recent()
-        self._fresh: dict[Pass, Ops] = {}  # attention that was prepared
         self._series: Recent[Series] = Recent()
         self._blocks: Recent[Block] = Recent()  # what they share with their template is not copied
 
@@ -111,7 +110,9 @@ class Planner:
         for shape, group in itertools.groupby(passes, lambda asked: asked.shape):
             alike = list(group)
             if len(alike) > 1 and len(self._template(shape, alike[0]).attention):
-                self._prepare(alike)
+                fresh = [asked for asked in dict.fromkeys(alike) if self._attentions.get(asked) is None]
+                if fresh:
+                    self._lower_attention(fresh)
             found += map(self._found, alike)
         return self._in_series(found)
 
@@ -163,24 +164,17 @@ class Planner:
         return [(plan.attention, {name: np.concatenate([getattr(lowered, name)] * layers) for name in changed})]
 
     def _attention(self, asked: Pass) -> Lowered:
-        found = self._attentions.get(asked)
-        if found is None:
-            ops = self._fresh.pop(asked, None) or self._attention_ops(asked)
-            found = self._lower(asked, ATTENTION, ops, layer=0)
-            self._attentions.keep(asked, found, len(found.op))
-        return found
+        return self._attentions.get(asked) or self._lower_attention([asked])[0]
 
-    def _attention_ops(self, asked: Pass) -> Ops:
-        names, ops = self._sizes(layer_graph(self.models[asked.role], asked.phase), asked)
-        return _pick(ops, names.index(ATTENTION))
-
-    def _prepare(self, passes: Sequence[Pass]) -> None:
-        """Make the rows of the attention of several passes in one go."""
-        self._fresh = {asked: self._attention_ops(asked) for asked in passes if self._attentions.get(asked) is None}
-        if len(self._fresh) > 1:
-            device, phase = self._where(passes[0], OpKind.ATTENTION, head=False)
-            labels = [(passes[0].role, phase, ATTENTION)] * len(self._fresh)
-            self.ops.prepare(device, labels, _joined(self._fresh.values()))
+    def _lower_attention(self, passes: Sequence[Pass]) -> list[Lowered]:
+        """Lower the attention of passes that differ in their cached length alone, in one go."""
+        one = passes[0]
+        device, phase = self._where(one, OpKind.ATTENTION, head=False)
+        ops = operator_of(layer_graph(self.models[one.role], one.phase), ATTENTION, passes)
+        lowered = self.ops.lower_all(device, (one.role, phase, ATTENTION), ops)
+        for asked, rows in zip(passes, lowered, strict=True):
+            self._attentions.keep(asked, rows, len(rows.op))
+        return lowered
 
     def _prepare_sized(self, asked: Pass, firsts: Sequence[tuple[int, str, int]], ops: Ops) -> None:
         """Make the rows of a pass's operators in one go for each device; of those that are lowered as they are."""

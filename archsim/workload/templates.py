@@ -61,7 +61,7 @@ class Series(NamedTuple):
     base: dict[str, np.ndarray]
 
     def with_attention(self, lowered: Sequence[Lowered]) -> Block:
-        """The block, with these rows of attention for each plan that has any; a column in which they agree is shared."""
+        """The block, with these rows of attention for each plan that has any; columns that agree are shared."""
         columns = {name: np.concatenate([getattr(one, name) for one in lowered]) for name in self.base}
         changed = {name: column[self.source] for name, column in columns.items() if (column != self.base[name]).any()}
         return patch(self.block, [(self.attention, changed)])
