@@ -9,7 +9,7 @@ import numpy as np
 
 from archsim.report.states import slowed_devices, spans, voltage_factors
 from archsim.report.sums import cached, sums
-from archsim.report.traffic import action_counts, actions_of, fractions, free_rows
+from archsim.report.traffic import action_counts, actions_of, free_rows, partly
 from archsim.trace import Trace, positions
 from archsim.units import PS_PER_S, InputError
 
@@ -107,8 +107,9 @@ def count_places(trace: Trace) -> np.ndarray:
 
 def row_pj(trace: Trace, cost: np.ndarray) -> np.ndarray:
     """Energy of each row, in pJ, from a cost per execution of each entry of ``ops``; cut rows pro-rated."""
-    padded = np.append(cost, 0.0)  # position -1 (join rows) costs nothing
-    return padded[trace.row_op] * cached(trace, fractions)
+    whole = np.append(cost, 0.0)[trace.row_op]  # position -1 (join rows) costs nothing
+    part = cached(trace, partly)
+    return whole if part is None else whole * part
 
 
 def energy(trace: Trace) -> Energy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def _add(spent: np.ndarray, grid: _Grid, begin: np.ndarray, end: np.ndarray, pj:
     if not begin.size:
         return
     for left, right in grid.pieces(*grid.touched(int(begin.min()), int(end.max()))):
-        bins = Bins(begin, end, grid.edges(left, right), last=right == grid.bins)
+        bins = Bins(begin, end, grid.edges(left, right), last=right == grid.bins, width=grid.bin_ps)
         spent[left:right] += bins.spread(pj)
 
 
@@ -186,8 +187,10 @@ def _span(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     From flow to end; from start to end where nothing flowed (pure latencies and rows cut in their lead).
     """
     rows, ran = trace.rows, trace.ran
-    start, flow, end = rows["start_ps"][ran], rows["flow_ps"][ran], trace.row_end_ps[ran]
-    flowed = (flow >= start) & (flow < end) & (rows["done"][ran] > 0)
+    start, flow, end, done = rows["start_ps"], rows["flow_ps"], trace.row_end_ps, rows["done"]
+    if not ran.all():
+        start, flow, end, done = start[ran], flow[ran], end[ran], done[ran]
+    flowed = (flow >= start) & (flow < end) & (done > 0)
     return np.where(flowed, flow, start), end, ran
 
 
@@ -201,34 +204,44 @@ class Bins:
 
     An interval with ``begin == end`` lies whole in the bin that starts at or before it (the last one, for the last
     edge; outside, where `last` is false: then more bins follow). What lies outside the edges is left out.
+
+    Parameters
+    ----------
+    width : int, optional
+        Width of all bins but the last of the run, where they are equal: a place is then a division, not a search.
     """
 
-    def __init__(self, begin: np.ndarray, end: np.ndarray, edges: np.ndarray, *, last: bool = True) -> None:
-        self.edges, self.bins = edges, len(edges) - 1
+    def __init__(
+        self, begin: np.ndarray, end: np.ndarray, edges: np.ndarray, *, last: bool = True, width: int = 0
+    ) -> None:
+        self.edges, self.bins, self._width = edges, len(edges) - 1, width
         self.empty = self.bins < 1 or begin.size == 0
         if self.empty:
             return
-        inside = (end >= edges[0]) & (begin <= edges[-1] if last else begin < edges[-1])
-        self._inside = None if inside.all() else inside
-        begin, end = self._some(begin), self._some(end)
+        self._inside = self._contained = None  # all of them are, and whole
+        left, right = begin, end
+        if begin.min() < edges[0] or end.max() > edges[-1] or not (last or begin.max() < edges[-1]):
+            self._inside = (end >= edges[0]) & (begin <= edges[-1] if last else begin < edges[-1])
+            begin, end = begin[self._inside], end[self._inside]
+            self._contained = (begin >= edges[0]) & (end <= edges[-1])
+            left, right = np.maximum(begin, edges[0]), np.minimum(end, edges[-1])
+            self._shown = right - left
         self._length = end - begin
-        self._long = self._length > 0
-        left, right = np.maximum(begin, edges[0]), np.minimum(end, edges[-1])
-        self._first = np.clip(np.searchsorted(edges, left, "right") - 1, 0, self.bins - 1)
-        after = np.clip(np.searchsorted(edges, right, "left") - 1, 0, self.bins - 1)
-        self._last = np.maximum(self._first, after)
-        self._one = self._first == self._last
-        self._shown = right - left
-        self._contained = (begin >= edges[0]) & (end <= edges[-1])
-        many = ~self._one
-        first, final = self._first[many], self._last[many]
+        at = np.clip(self._place(left, "right"), 0, self.bins - 1)
+        to = np.clip(self._place(right, "left"), 0, self.bins - 1)
+        self._one = at >= to
+        many = np.flatnonzero(~self._one)
+        first, final = at[many], to[many]
         self._many = (many, first, final, edges[first + 1] - left[many], right[many] - edges[final])
-        self._first_one = self._first[self._one]
+        self._first_one = at[self._one]
         active = np.bincount(first + 1, minlength=self.bins + 1) - np.bincount(final, minlength=self.bins + 1)
         self._active = np.cumsum(active)[: self.bins] > 0
 
-    def _some(self, column: np.ndarray) -> np.ndarray:
-        return column if self._inside is None else column[self._inside]
+    def _place(self, times: np.ndarray, side: Literal["left", "right"]) -> np.ndarray:
+        """Bin of each time; one on an edge lies in the bin that begins (``right``) or ends there."""
+        if not self._width:
+            return np.searchsorted(self.edges, times, side) - 1
+        return (times - self.edges[0] - (side == "left")) // self._width
 
     def spread(self, amount: np.ndarray) -> np.ndarray:
         """Share an amount per interval evenly over it: the sums by bin.
@@ -238,15 +251,21 @@ class Bins:
         out = np.zeros(self.bins if self.bins > 0 else 0)
         if self.empty:
             return out
-        amount = self._some(amount)
-        rate = np.divide(amount, self._length, out=np.zeros(len(amount)), where=self._long)
-        whole = np.where(self._contained | ~self._long, amount, rate * self._shown)
-        out += np.bincount(self._first_one, whole[self._one], self.bins)
+        amount = amount if self._inside is None else amount[self._inside]
         many, first, last, begun, ended = self._many
-        rate = rate[many]
+        out += np.bincount(self._first_one, self._whole(amount)[self._one], self.bins)
+        rate = amount[many] / self._length[many]
         out += np.bincount(first, rate * begun, self.bins)
         out += np.bincount(last, rate * ended, self.bins)
         # bins wholly inside a row: difference of rates, summed up
         slope = np.bincount(first + 1, rate, self.bins + 1) - np.bincount(last, rate, self.bins + 1)
         inner = np.where(self._active, np.cumsum(slope)[: self.bins], 0.0)
         return out + inner * np.diff(self.edges)
+
+    def _whole(self, amount: np.ndarray) -> np.ndarray:
+        """What of each amount falls between the edges."""
+        if self._contained is None:
+            return amount
+        long = self._length > 0
+        rate = np.divide(amount, self._length, out=np.zeros(len(amount)), where=long)
+        return np.where(self._contained | ~long, amount, rate * self._shown)

@@ -49,6 +49,12 @@ def fractions(trace: Trace) -> np.ndarray:
     return fraction
 
 
+def partly(trace: Trace) -> np.ndarray | None:
+    """:func:`fractions` where any of them is not 1."""
+    found = cached(trace, fractions)
+    return None if (found == 1.0).all() else found
+
+
 def op_bins(trace: Trace) -> np.ndarray:
     """Where each row is counted: position in ``ops`` and 1 more, 0 for rows without an operator."""
     return trace.row_op + 1

@@ -60,14 +60,25 @@ def split_pj(trace: Trace) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     ------
     device, own_pj[rows], shared_pj[rows]
     """
+    nothing = np.zeros(len(trace.rows["row"]))
+    for device, own, shared in _split_pj(trace):
+        yield device, own, nothing if shared is None else shared
+
+
+def _split_pj(trace: Trace) -> Iterator[tuple[str, np.ndarray, np.ndarray | None]]:
+    """As :func:`split_pj`; None where a device shares nothing."""
     factors = voltage_factors(trace)
+
+    def scaled(device: str, cost: np.ndarray) -> np.ndarray:
+        pj = row_pj(trace, cost)
+        return pj * factors[device] if device in factors else pj
+
     for device, own, shared in cached(trace.whole, _operator_pj):
-        scale = factors.get(device, 1.0)
-        yield device, row_pj(trace, own) * scale, row_pj(trace, shared) * scale
+        yield device, scaled(device, own), None if shared is None else scaled(device, shared)
 
 
-def _operator_pj(trace: Trace) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """By device, what each operator costs on it, pJ: by itself, and shared with the other rows of its pass."""
+def _operator_pj(trace: Trace) -> list[tuple[str, np.ndarray, np.ndarray | None]]:
+    """By device, what each operator costs on it, pJ: by itself, and shared with the other rows (None: nothing is)."""
     prices, counts = prices_pj(trace), trace.counts
     if not counts["op"].size:
         return []
@@ -82,16 +93,19 @@ def _operator_pj(trace: Trace) -> list[tuple[str, np.ndarray, np.ndarray]]:
         own, shared = (
             np.bincount(place[mine], (cost * weight)[mine], len(trace.ops["op"])) for weight in (1.0 - part, part)
         )
-        found.append((device, own, shared))
+        found.append((device, own, shared if shared.any() else None))
     return found
 
 
 def wasted_pj(trace: Trace) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """By device, the wasted part of what each row cost on it, and all of it, pJ."""
     useful, _ = cached(trace, useful_share)
-    lost, vain = 1.0 - useful, useful <= 0
-    for device, own, shared in split_pj(trace):
-        yield device, own * lost + shared * vain, own + shared
+    lost, vain = 1.0 - useful, (useful <= 0).astype(float)
+    for device, own, shared in _split_pj(trace):
+        if shared is None:
+            yield device, own * lost, own
+        else:
+            yield device, own * lost + shared * vain, own + shared
 
 
 def waste(trace: Trace) -> list[dict[str, float | str]]:

@@ -220,6 +220,8 @@ class Trace:
     def _position(self, key: str, table: str) -> np.ndarray:
         wanted = self.rows[key]
         found = positions(self.tables[table][key], wanted)
+        if found is wanted:  # entries are numbered as they lie
+            return found
         lost = (found < 0) & (wanted >= 0)
         if lost.any():
             raise InputError(f"table 'rows' names {key} {wanted[lost][0]}, which table {table!r} does not list")

@@ -124,9 +124,10 @@ class TableDigest:
         return total.hexdigest()
 
 
-def _bytes(values: np.ndarray) -> bytes:
+def _bytes(values: np.ndarray) -> bytes | np.ndarray:
+    """What is hashed of a column, as bytes or an array of them."""
     if values.dtype.kind != "U":
-        return values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     distinct, where = np.unique(values, return_inverse=True)
     coded = [struct.pack("<q", len(text)) + text for text in (str(entry).encode() for entry in distinct)]
     return b"".join([coded[i] for i in where])
