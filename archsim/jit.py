@@ -50,9 +50,9 @@ def record_type(names: Iterable[str]) -> np.dtype:
 def callee(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function that kernels call: it is compiled into them, and runs as written where Python calls it.
 
-    Unlike a kernel (``njit``) it gets no entry for Python of its own, which takes longer to compile than most such
-    functions, and one version serves constants and variables. It is cached with the kernels that call it.
+    Unlike a kernel (``njit``) it gets no entries for Python and C of its own, which take longer to compile than most
+    such functions, and one version serves constants and variables. It is cached with the kernels that call it.
     """
     from numba.extending import register_jitable
 
-    return register_jitable(function)
+    return register_jitable(no_cfunc_wrapper=True)(function)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 # isort: off
 from archsim.devices.dram.layout import (
     ACTIVE, ARRIVE, AWAITED, BANK, BANK_GROUP, BANK_RANK, BASES, BINS, BUFFERED, CLOSED_CAP, CLOSE_AT, CLOSING,
@@ -17,9 +15,10 @@ from archsim.devices.dram.layout import (
 
 # isort: on
 from archsim.devices.dram.queues import earliest, note_departure, refresh_bank, sort_lists
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def apply_timing(m, command, rank, bank, now):
     """Raise the earliest cycles that an issue of `command` pushes; a rank command has bank -1."""
     effect = m[EFFECTS] + command * EFFECT
@@ -48,7 +47,7 @@ def apply_timing(m, command, rank, bank, now):
             m[gate] = max(m[gate], m[ring + 1 + ((last - m[e]) & (WINDOW - 1))] + m[e + 2])
 
 
-@njit(cache=True)
+@callee
 def close_banks(m, rank, banks, now):
     """`banks` banks of the rank close: account the time in which any was open."""
     if banks > 0:
@@ -57,7 +56,7 @@ def close_banks(m, rank, banks, now):
             m[rank + OPEN_CYCLES] += now - m[rank + OPEN_SINCE]
 
 
-@njit(cache=True)
+@callee
 def after_column(m, channel, bank, here, command, now):
     """After a column command: statistics of its source, bank, data clock, buffers, next closed-row precharge."""
     write, rank = m[here + TAG] & WRITE_BIT, m[bank + BANK_RANK]
@@ -94,7 +93,7 @@ def after_column(m, channel, bank, here, command, now):
     m[channel + N_FREE] += 1
 
 
-@njit(cache=True)
+@callee
 def after_activate(m, channel, bank, here, now):
     """State after a (first) activate: its request moves to the active buffer."""
     rank, row = m[bank + BANK_RANK], m[here + ROW]
@@ -119,14 +118,14 @@ def after_activate(m, channel, bank, here, now):
     sort_lists(m, bank)
 
 
-@njit(cache=True)
+@callee
 def after_precharge(m, bank, now):
     """State after a precharge."""
     m[bank + OPEN], m[bank + CLOSING], m[bank + AWAITED] = -1, 0, 0
     close_banks(m, m[bank + BANK_RANK], 1, now)
 
 
-@njit(cache=True)
+@callee
 def after_rank_precharge(m, rank, now):
     """State after a precharge of all banks, or of nothing before a refresh."""
     first = m[rank + RANK_BANKS]

@@ -25,6 +25,7 @@ from numba import njit
 
 from archsim.devices.dram.oracle_channel import FOLLOW, TURN, WRITE_MODE, append, new_channels, one, remove
 from archsim.devices.dram.table import Cmd, Level, Refresh
+from archsim.jit import callee
 
 ACT, ACT2, PRE, PREAB = int(Cmd.ACT), int(Cmd.ACT2), int(Cmd.PRE), int(Cmd.PREAB)
 RD, WR, RDA, WRA = int(Cmd.RD), int(Cmd.WR), int(Cmd.RDA), int(Cmd.WRA)
@@ -78,7 +79,7 @@ def gates(rows: np.ndarray, commands: int) -> Gates:
     return Gates(rows[order], np.searchsorted(rows[order, 1], np.arange(commands + 1)).astype(np.int64))
 
 
-@njit(cache=True)
+@callee
 def timing_met(rows, issued, org, rank, group, bank, command, clock):
     """True if every constraint row allows `command` at `clock`; `issued` is that of a Channel."""
     for r in range(rows.start[command], rows.start[command + 1]):
@@ -95,7 +96,7 @@ def timing_met(rows, issued, org, rank, group, bank, command, clock):
     return True
 
 
-@njit(cache=True)
+@callee
 def note_issue(issued, rank, group, bank, command, clock):
     """Record an issue at every level (a rank command carries group and bank -1)."""
     for level in range(3):
@@ -107,7 +108,7 @@ def note_issue(issued, rank, group, bank, command, clock):
         issued[level, node, command, 0] = clock
 
 
-@njit(cache=True)
+@callee
 def next_command(ch, rules, req, request, rank, clock):
     """Command a request needs next, given the state of its bank and of the data clock."""
     bank, write = req.bank[request], req.write[request]
@@ -122,7 +123,7 @@ def next_command(ch, rules, req, request, rank, clock):
     return WR if write else RD
 
 
-@njit(cache=True)
+@callee
 def hit_before(ch, req, kind, end, bank):
     """True if one of the first `end` requests of a queue hits the row open in `bank`."""
     for k in range(end):
@@ -132,7 +133,7 @@ def hit_before(ch, req, kind, end, bank):
     return False
 
 
-@njit(cache=True)
+@callee
 def may_issue(ch, org, rules, rows, req, source, position, command, clock):
     """True if the controller's rules and the timing allow a request's next command."""
     request = ch.queue[source, position]
@@ -149,7 +150,7 @@ def may_issue(ch, org, rules, rows, req, source, position, command, clock):
     return timing_met(rows, ch.issued, org, bank // (org.groups * org.banks), bank // org.banks, bank, gate, clock)
 
 
-@njit(cache=True)
+@callee
 def answered(ch, req, request):
     """True if the write queue holds the address of a request."""
     for k in range(ch.size[WRITES]):
@@ -159,7 +160,7 @@ def answered(ch, req, request):
     return False
 
 
-@njit(cache=True)
+@callee
 def offer(ch, rules, req, out, request, depth, gap, clock):
     """Offer a request to its channel; True if it is taken."""
     if req.release[request] > clock:
@@ -182,7 +183,7 @@ def offer(ch, rules, req, out, request, depth, gap, clock):
     return True
 
 
-@njit(cache=True)
+@callee
 def queue_maintenance(ch, org, rules, rows, clock):
     """Queue what is due: refreshes, and closed-row precharges. Entries are (command << 32) + bank or rank."""
     per_rank = org.groups * org.banks
@@ -208,7 +209,7 @@ def queue_maintenance(ch, org, rules, rows, clock):
         remove(ch, PRIORITY, 0)
 
 
-@njit(cache=True)
+@callee
 def decide_mode(ch, rules):
     """Read or write mode, by the fill of the queues."""
     fill = 1000 * ch.size[WRITES]
@@ -219,7 +220,7 @@ def decide_mode(ch, rules):
         ch.flag[WRITE_MODE] = 0
 
 
-@njit(cache=True)
+@callee
 def choose_maintenance(ch, org, rows, clock):
     """What the head of the priority queue needs, if that is ready."""
     per_rank = org.groups * org.banks
@@ -238,7 +239,7 @@ def choose_maintenance(ch, org, rows, clock):
     return Choice(-1, -1, -1, -1, -1)
 
 
-@njit(cache=True)
+@callee
 def choose_request(ch, org, rules, rows, req, source, clock):
     """Oldest ready request of a queue; one whose CAS issued in the cycle before comes first."""
     choice = Choice(-1, -1, -1, -1, -1)
@@ -253,7 +254,7 @@ def choose_request(ch, org, rules, rows, req, source, clock):
     return choice
 
 
-@njit(cache=True)
+@callee
 def choose(ch, org, rules, rows, req, clock):
     """Use of the command slot; the order of the module's docstring."""
     second = Choice(ACT2, ch.pending[0], ch.pending[2], -1, -1)
@@ -270,7 +271,7 @@ def choose(ch, org, rules, rows, req, clock):
     return choice
 
 
-@njit(cache=True)
+@callee
 def issue(ch, org, rules, req, out, choice, clock):
     """Change the state as the chosen command does."""
     command, bank, request = choice.command, choice.bank, choice.request

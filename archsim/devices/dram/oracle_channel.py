@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from archsim.jit import callee
 
 LONG_AGO = -(1 << 40)
 WRITE_MODE, FOLLOW, TURN = 0, 1, 2
@@ -25,7 +26,7 @@ class Channel(NamedTuple):
     flag: np.ndarray  # [WRITE_MODE, FOLLOW, TURN]
 
 
-@njit(cache=True)
+@callee
 def new_channels(org, rules, commands):
     """Idle channels, all banks closed: a Channel with one more dimension in front."""
     count, nodes = org.channels, org.ranks * org.groups * org.banks
@@ -45,7 +46,7 @@ def new_channels(org, rules, commands):
     )
 
 
-@njit(cache=True)
+@callee
 def one(channels, c):
     """Views of one channel's state."""
     return Channel(
@@ -61,7 +62,7 @@ def one(channels, c):
     )
 
 
-@njit(cache=True)
+@callee
 def remove(ch, kind, position):
     """Take one entry out of a queue, keeping the order."""
     for k in range(position, ch.size[kind] - 1):
@@ -69,7 +70,7 @@ def remove(ch, kind, position):
     ch.size[kind] -= 1
 
 
-@njit(cache=True)
+@callee
 def append(ch, kind, entry):
     """Add an entry at the end of a queue."""
     ch.queue[kind, ch.size[kind]] = entry

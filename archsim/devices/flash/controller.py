@@ -8,8 +8,6 @@ buffers that are filled ahead.
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import plane_of
 from archsim.devices.flash.collection import block_idle, rewrite
@@ -17,9 +15,10 @@ from archsim.devices.flash.host import delivered, send_message
 from archsim.devices.flash.memory import append, at, bits, drop_transaction, new_transaction, oldest, put, remove, take
 from archsim.devices.flash.nand import ask_all
 from archsim.devices.flash.translation import erased, locate, moved, segment_arrived
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def at_device(m):
     """Deliver a message to the device; returns the request that is complete there, or -1."""
     message = delivered(m, k.DOWN_LINK, k.DOWN)
@@ -45,7 +44,7 @@ def at_device(m):
     return -1
 
 
-@njit(cache=True)
+@callee
 def arrived(m, request, first):
     """Pages of a request from its page `first` on go to translation, by way of the firmware.
 
@@ -63,7 +62,7 @@ def arrived(m, request, first):
     return queued
 
 
-@njit(cache=True)
+@callee
 def page_transaction(m, request, page):
     """Transaction of the page number `page` of a request, with the sectors that the request touches in it."""
     low = m[request + k.R_LOW] if page == 0 else 0
@@ -72,7 +71,7 @@ def page_transaction(m, request, page):
     return new_transaction(m, kind, request, m[request + k.R_FIRST] + page, ((1 << (high - low)) - 1) << low)
 
 
-@njit(cache=True)
+@callee
 def page_ns(m):
     """Time of the firmware for the page it is at."""
     request, page = m[k.F_REQUEST], m[k.F_PAGE]
@@ -84,7 +83,7 @@ def page_ns(m):
     return duration
 
 
-@njit(cache=True)
+@callee
 def firmware_next(m):
     """Start the firmware on the next request, if there is one."""
     request = oldest(m, k.RING_FIRMWARE)
@@ -98,7 +97,7 @@ def firmware_next(m):
     at(m, k.FIRMWARE, m[k.NOW] + page_ns(m))
 
 
-@njit(cache=True)
+@callee
 def firmware(m):
     """Pass on the page that the firmware is through with, and those after it that cost no time."""
     request = m[k.F_REQUEST]
@@ -124,13 +123,13 @@ def firmware(m):
         ask_all(m)
 
 
-@njit(cache=True)
+@callee
 def buffer_of(m, page):
     """Handle of the buffer that a logical page may use."""
     return m[k.A_BUFFERS] + (page & m[k.Z_BUFFERS]) * k.H_FIELDS
 
 
-@njit(cache=True)
+@callee
 def read_ahead(m, last):
     """Read the pages that follow `last` into buffers; returns 1 when that queued anything."""
     if not last < m[k.AHEAD_NEXT] <= last + 1 + m[k.K_AHEAD]:
@@ -147,7 +146,7 @@ def read_ahead(m, last):
     return queued
 
 
-@njit(cache=True)
+@callee
 def load_buffer(m, buffer, page):
     """Read a page into its buffer; returns 1 when that queued anything."""
     m[buffer + k.H_PAGE], m[buffer + k.H_ARRIVED] = page + 1, 0
@@ -155,7 +154,7 @@ def load_buffer(m, buffer, page):
     return locate(m, new_transaction(m, k.AHEAD_READ, -1, page, (1 << m[k.K_SECTORS]) - 1), plane_of(m, page))
 
 
-@njit(cache=True)
+@callee
 def buffered(m, request, page, number):
     """Serve a page of a sequential read from its buffer, filled when needed; returns 1 when that queued anything."""
     buffer = buffer_of(m, page)
@@ -169,7 +168,7 @@ def buffered(m, request, page, number):
     return 0 if own else load_buffer(m, buffer, page)
 
 
-@njit(cache=True)
+@callee
 def buffer_arrived(m, page):
     """Page read ahead is in its buffer: serve those who wait for it."""
     buffer = buffer_of(m, page)
@@ -181,7 +180,7 @@ def buffer_arrived(m, page):
         drop_transaction(m, waiter)
 
 
-@njit(cache=True)
+@callee
 def written(m, tr):
     """Count the sectors of a host's program that is done and drop a buffered copy of its page."""
     m[k.PROGRAMMED_SECTORS] += bits(m[tr + k.T_SECTORS])
@@ -190,7 +189,7 @@ def written(m, tr):
         m[buffer + k.H_PAGE] = 0
 
 
-@njit(cache=True)
+@callee
 def request_done(m, request):
     """Last page of a request is done: data up, fetch of a waiting request, completion up."""
     m[k.IN_DEVICE] -= 1
@@ -204,7 +203,7 @@ def request_done(m, request):
     send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_COMPLETION)
 
 
-@njit(cache=True)
+@callee
 def page_served(m, request):
     """One page of a request is done."""
     if m[k.K_DATA_BY_PAGE] and not m[request + k.S_WRITE]:
@@ -214,7 +213,7 @@ def page_served(m, request):
         request_done(m, request)
 
 
-@njit(cache=True)
+@callee
 def read_done(m, channel):
     """End the transfer of a page of the host's in the usual case.
 
@@ -236,7 +235,7 @@ def read_done(m, channel):
     return request if m[request + k.R_LEFT] == 0 else 0
 
 
-@njit(cache=True)
+@callee
 def serviced(m, tr):
     """End an operation: read data are in the controller, a program or an erase is done; 1 when that queued anything."""
     kind, block, plane = m[tr + k.T_KIND], m[tr + k.T_BLOCK], m[tr + k.T_PLANE]

@@ -8,13 +8,12 @@ vanish.
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.memory import at, oldest, put, take
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def send_message(m, link, slot, message):
     """Put a message behind those on a direction of the link: ``DOWN_LINK`` and ``DOWN``, or ``UP_LINK`` and ``UP``.
 
@@ -35,7 +34,7 @@ def send_message(m, link, slot, message):
     m[k.SEQ] += 1
 
 
-@njit(cache=True)
+@callee
 def delivered(m, link, slot):
     """Take the message that has arrived; the event of the one behind it is next."""
     head = m[link + k.L_HEAD]
@@ -50,7 +49,7 @@ def delivered(m, link, slot):
     return message
 
 
-@njit(cache=True)
+@callee
 def next_request(m):
     """Take the next request of the source; a free slot and a request must be there."""
     m[k.FREE_REQUESTS] -= 1
@@ -67,7 +66,7 @@ def next_request(m):
     return request
 
 
-@njit(cache=True)
+@callee
 def prepared(m, request):
     """Hand a request to the host core; returns whether it is ready at once because that takes no time."""
     if m[k.K_ISSUE_NS] + m[k.K_ISSUE_PAGE_NS] == 0:
@@ -78,13 +77,13 @@ def prepared(m, request):
     return False
 
 
-@njit(cache=True)
+@callee
 def core_ns(m, request):
     """Time of the issuing core for a request."""
     return m[k.K_ISSUE_NS] + m[k.K_ISSUE_PAGE_NS] * ((m[request + k.S_SECTORS] + 7) >> 3)
 
 
-@njit(cache=True)
+@callee
 def issued(m):
     """Queue the request that the host core has prepared, and start on the next."""
     enqueue(m, take(m, k.RING_CORE))
@@ -93,7 +92,7 @@ def issued(m):
         at(m, k.CORE, m[k.NOW] + core_ns(m, following))
 
 
-@njit(cache=True)
+@callee
 def enqueue(m, request):
     """Put a request into the submission queue and ring its bell, or let it wait while the queue is full."""
     if m[k.TAIL] - m[k.HEAD_SEEN] >= m[k.K_HOST_QUEUE] - 1:
@@ -106,7 +105,7 @@ def enqueue(m, request):
     send_message(m, k.DOWN_LINK, k.DOWN, k.M_BELL)
 
 
-@njit(cache=True)
+@callee
 def at_host(m):
     """Deliver a message to the host; returns the request that has completed, or -1."""
     message = delivered(m, k.UP_LINK, k.UP)
@@ -120,7 +119,7 @@ def at_host(m):
     return -1
 
 
-@njit(cache=True)
+@callee
 def completed(m, request):
     """Count a request whose completion is at the host; returns whether one that waited may enter the queue now."""
     write = m[request + k.S_WRITE]
@@ -139,7 +138,7 @@ def completed(m, request):
     return oldest(m, k.RING_WAIT) >= 0
 
 
-@njit(cache=True)
+@callee
 def acknowledge(m):
     """Ring the bell for a completion; returns whether the thread has a next request at once."""
     send_message(m, k.DOWN_LINK, k.DOWN, k.M_COMPLETION_BELL)
@@ -157,7 +156,7 @@ def acknowledge(m):
     return False
 
 
-@njit(cache=True)
+@callee
 def submit(m):
     """Take the next request of the source and let the host core prepare it."""
     request = next_request(m)
@@ -165,7 +164,7 @@ def submit(m):
         enqueue(m, request)
 
 
-@njit(cache=True)
+@callee
 def woken(m):
     """Let a thread that waited for its completion issue the next request."""
     take(m, k.RING_WAKE)
@@ -176,7 +175,7 @@ def woken(m):
         at(m, k.WAKE, following)
 
 
-@njit(cache=True)
+@callee
 def arrive(m):
     """Submit the first requests of a closed loop, or the next one of a source with times."""
     m[k.STARTED] = 1

@@ -9,13 +9,12 @@ Source of the rules: MQSim (CMU-SAFARI, commit 7ec40e3), out-of-order scheduler.
 
 from __future__ import annotations
 
-from numba import njit
-
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.memory import append, at, remove
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def gather(m, ends, unit, key, mask):
     """Move entries of a queue that can share a command to the chip; returns the planes taken so far.
 
@@ -36,7 +35,7 @@ def gather(m, ends, unit, key, mask):
     return mask
 
 
-@njit(cache=True)
+@callee
 def send(m, unit):
     """Occupy chip and channel with the command whose transactions the chip has been given."""
     tr = m[unit + k.U_HEAD]
@@ -71,7 +70,7 @@ def send(m, unit):
     m[m[unit + k.U_SLOT] + k.E_START] = command
 
 
-@njit(cache=True)
+@callee
 def settle(m, channel):
     """Find out whether a channel is busy: a command whose end nobody waited for may be over.
 
@@ -87,7 +86,7 @@ def settle(m, channel):
     return m[channel + k.C_BUSY]
 
 
-@njit(cache=True)
+@callee
 def choose_queues(m, unit):
     """Queue a chip serves next and the one whose entries may join (0: none), as ``first << 8 | second``; or -1.
 
@@ -117,7 +116,7 @@ def choose_queues(m, unit):
     return k.Q_MAP_WRITE << 8 if m[unit + k.Q_MAP_WRITE] >= 0 else -1
 
 
-@njit(cache=True)
+@callee
 def some_ready(m, channel):
     """Whether a chip of a channel is idle and has anything queued."""
     if m[channel + k.C_QUEUED] == 0:
@@ -128,7 +127,7 @@ def some_ready(m, channel):
     return False
 
 
-@njit(cache=True)
+@callee
 def ask_channel(m, channel):
     """Offer a free channel to its chips in turn until one takes it.
 
@@ -153,7 +152,7 @@ def ask_channel(m, channel):
             return
 
 
-@njit(cache=True)
+@callee
 def ask_for_reads(m, channel):
     """Offer a free channel to its chips in the usual case: the next one that is ready has only reads of the host's.
 
@@ -199,7 +198,7 @@ def ask_for_reads(m, channel):
     return 1 + 0 * m[k.NOW]
 
 
-@njit(cache=True)
+@callee
 def some_idle(m):
     """Whether a channel is free whose chips have anything queued."""
     first = m[k.A_CHANNELS]
@@ -209,7 +208,7 @@ def some_idle(m):
     return False
 
 
-@njit(cache=True)
+@callee
 def ask_all(m):
     """Offer every free channel to its chips, as newly queued pages do."""
     first = m[k.A_CHANNELS]
@@ -218,14 +217,14 @@ def ask_all(m):
             ask_channel(m, channel)
 
 
-@njit(cache=True)
+@callee
 def transfer(m, channel, tr):
     """Start moving the data of a page that was read over its channel."""
     m[channel + k.C_BUSY], m[channel + k.C_TRANSACTION] = 1, tr
     at(m, m[channel + k.C_SLOT], m[k.NOW] + m[tr + k.T_DATA])
 
 
-@njit(cache=True)
+@callee
 def array_read(m, unit):
     """Array time of a read is over: its pages claim the channel; those that find it busy wait in order."""
     channel = m[unit + k.U_CHANNEL]
@@ -241,7 +240,7 @@ def array_read(m, unit):
         tr = after
 
 
-@njit(cache=True)
+@callee
 def release(m, channel):
     """Give a channel that has just fallen free to waiting read data; returns whether to ask its chips instead."""
     m[channel + k.C_BUSY] = 0
@@ -254,7 +253,7 @@ def release(m, channel):
     return some_ready(m, channel)
 
 
-@njit(cache=True)
+@callee
 def command_taken(m, channel):
     """Offer a channel that has just fallen free to its chips when commands go first; returns whether one took it."""
     if not m[k.K_COMMANDS_FIRST] or not some_ready(m, channel):

@@ -27,12 +27,13 @@ from archsim.devices.pim.state import (
 )  # fmt: skip
 
 # isort: on
+from archsim.jit import callee
 
 #: Returned by :func:`run` when its steps are used up before the program has ended.
 MORE = -3
 
 
-@njit(cache=True)
+@callee
 def best_of(m, h, lines, first, count, now):
     """FR-FCFS: the request of a list that may issue first, oldest on a tie: (cycle, command, index)."""
     at, command, index = NEVER, -1, -1
@@ -44,7 +45,7 @@ def best_of(m, h, lines, first, count, now):
     return at, command, index
 
 
-@njit(cache=True)
+@callee
 def choose(m, h, lines, now, live):
     """What the class issues next: (cycle, command). WHAT and WHICH say for whom; the command is -1 for a barrier.
 
@@ -81,7 +82,7 @@ def choose(m, h, lines, now, live):
     return at, command
 
 
-@njit(cache=True)
+@callee
 def set_write_mode(m, h):
     """Plain requests: to writes above 80 % of the queue or without reads, back below 20 % with reads."""
     if m[h + WRITE_MODE] == 0:
@@ -91,7 +92,7 @@ def set_write_mode(m, h):
         m[h + WRITE_MODE] = 0
 
 
-@njit(cache=True)
+@callee
 def protects(m, h, lines, bank):
     """Whether an activated plain request waits for the row that is open in `bank`."""
     found = False
@@ -100,7 +101,7 @@ def protects(m, h, lines, bank):
     return found
 
 
-@njit(cache=True)
+@callee
 def serve(m, h, lines, command, now):
     """Issue the chosen command for the chosen request; a mode switch takes its place when the mode differs."""
     what = m[h + WHAT]
@@ -132,7 +133,7 @@ def serve(m, h, lines, command, now):
     return command
 
 
-@njit(cache=True)
+@callee
 def finish(m, h, lines, i, what, now):
     """The final command of a request has issued: it leaves its list, its answer or its end is booked."""
     if what == FROM_PRIORITY:
@@ -151,7 +152,7 @@ def finish(m, h, lines, i, what, now):
         leave(m, h, what)
 
 
-@njit(cache=True)
+@callee
 def repeats(m, h, lines, now):
     """How often the head of the queue will issue its final command in steps of ``SPACING``, all else unchanged.
 
@@ -179,7 +180,7 @@ def repeats(m, h, lines, now):
     return min(count, m[h + OVER] - 1) if head == tail else min(count, m[h + OVER] - 1, m[head + 1] - 1)
 
 
-@njit(cache=True)
+@callee
 def repeat(m, h, lines, log, count, now):
     """Issue what the head of the queue issues next `count` times; returns the cycle of the last.
 

@@ -5,8 +5,6 @@ Rules: :mod:`archsim.devices.pim.oracle`; state: :mod:`archsim.devices.pim.state
 
 from __future__ import annotations
 
-from numba import njit
-
 # isort: off
 from archsim.devices.pim.state import (
     ACTIVE_LIST, BLOCK, CLASSES, DIRTY, FIRST, FROM_ACTIVE, FROM_READS, F_BLOCKING, F_COUNT, F_DELAY, F_KIND, HOLD,
@@ -15,9 +13,10 @@ from archsim.devices.pim.state import (
 )  # fmt: skip
 
 # isort: on
+from archsim.jit import callee
 
 
-@njit(cache=True)
+@callee
 def drop(m, h, first, count, index):
     """Take entry `index` out of a list whose length is at `count`."""
     m[h + count] -= 1
@@ -25,7 +24,7 @@ def drop(m, h, first, count, index):
         m[k] = m[k + 1]
 
 
-@njit(cache=True)
+@callee
 def push_reader(m, h, done, i):
     """Answer of instruction `i` under way, due at `done`."""
     at = h + READER_RING + 2 * ((m[h + READER] + m[h + READERS]) % RING)
@@ -33,7 +32,7 @@ def push_reader(m, h, done, i):
     m[h + READERS] += 1
 
 
-@njit(cache=True)
+@callee
 def pop_queue(m, h):
     """Take the head out of the in-order queue."""
     at = h + SEGMENT_RING + 2 * m[h + SEGMENT]
@@ -44,7 +43,7 @@ def pop_queue(m, h):
         m[h + SEGMENTS] -= 1
 
 
-@njit(cache=True)
+@callee
 def is_last(m, h):
     """Whether the head of the queue is the last request of its instruction, for which the host waits.
 
@@ -53,7 +52,7 @@ def is_last(m, h):
     return m[h + SEGMENT_RING + 2 * m[h + SEGMENT] + 1] == 1 and m[h + OVER] == 0
 
 
-@njit(cache=True)
+@callee
 def leave(m, h, what):
     """The chosen plain request leaves its list."""
     if what == FROM_ACTIVE:
@@ -64,7 +63,7 @@ def leave(m, h, what):
         drop(m, h, WRITE_LIST, N_WRITE, m[h + WHICH])
 
 
-@njit(cache=True)
+@callee
 def to_active(m, h, what, i):
     """A plain request whose row was activated moves to the end of the active list."""
     leave(m, h, what)
@@ -72,7 +71,7 @@ def to_active(m, h, what, i):
     m[h + N_ACTIVE] += 1
 
 
-@njit(cache=True)
+@callee
 def accept(m, h, lines, i, count, now):
     """Requests of `count` of instruction `i` that the class takes."""
     kind = lines[i, F_KIND]
@@ -109,7 +108,7 @@ def accept(m, h, lines, i, count, now):
     return 1
 
 
-@njit(cache=True)
+@callee
 def answer_due(m, h, lines):
     """Cycle in which the oldest answer can be given; a barrier waits until no unfinished writer is left."""
     if m[h + READERS] == 0:
@@ -120,7 +119,7 @@ def answer_due(m, h, lines):
     return m[at]
 
 
-@njit(cache=True)
+@callee
 def give_answer(m, h, lines, now):
     """Give the oldest answer; the last one of a blocking instruction lets the host go on."""
     slot, i = m[h + READER_RING + 2 * m[h + READER]], m[h + READER_RING + 2 * m[h + READER] + 1]
@@ -133,7 +132,7 @@ def give_answer(m, h, lines, now):
             m[HOLD] = max(now + 1, slot + lines[i, F_DELAY])
 
 
-@njit(cache=True)
+@callee
 def host(m, lines, on, now):
     """Overflow move, then decode of one line. Returns whether it has more to do in the next cycle.
 
