@@ -78,8 +78,16 @@ class Document:
 def shown(path: Path) -> str:
     """Path for an error: relative to the current folder when it lies inside it."""
     try:
-        return str(path.relative_to(Path.cwd()))
-    except (ValueError, OSError):
+        return _below(path, os.getcwd())
+    except OSError:
+        return str(path)
+
+
+@lru_cache(maxsize=4096)
+def _below(path: Path, folder: str) -> str:
+    try:
+        return str(path.relative_to(folder))
+    except ValueError:
         return str(path)
 
 

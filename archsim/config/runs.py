@@ -29,7 +29,7 @@ from archsim.config.resolve import (
 )
 from archsim.config.setting import Override, Setting, apply, parse_sets
 from archsim.config.sweeps import SweepSpec
-from archsim.sharing import shared
+from archsim.sharing import shared, sharing
 from archsim.units import InputError, quote, suggest
 
 _ROOTS = ("system", "schedule", "job", "model", "background")
@@ -273,9 +273,14 @@ def _axis_problems(sweep: Resolved) -> list[str]:
     except InputError as error:
         return [error.message]
     fixed = [Override(path, value, f"set.{path}") for path, value in sweep.data["set"].items()]
+    values = [
+        (path, value)
+        for path, axis in sweep.data["axes"].items()
+        for value in (axis if isinstance(axis, list) else [axis["low"], axis["high"]])
+    ]
     problems: dict[str, None] = {}
-    for path, axis in sweep.data["axes"].items():
-        for value in axis if isinstance(axis, list) else [axis["low"], axis["high"]]:
+    with sharing():
+        for path, value in values:
             try:
                 load_config("run", run, [*fixed, Override(path, value, f"axes.{path}")])
             except InputError as error:

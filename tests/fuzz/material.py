@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from archsim.cli import run_cli
 from archsim.config import packed_folder
@@ -227,7 +226,7 @@ def gguf_file() -> bytes:
 
 def commands() -> dict[tuple[str, ...], Any]:
     """Every command by its words, from the tree that the command line itself is parsed with."""
-    from archsim.commands import app
+    from archsim.commands import parser
 
     def walk(command: Any, words: tuple[str, ...]) -> dict[tuple[str, ...], Any]:
         below = getattr(command, "commands", None)
@@ -235,7 +234,7 @@ def commands() -> dict[tuple[str, ...], Any]:
             return {words: command}
         return {path: leaf for name, item in below.items() for path, leaf in walk(item, (*words, name)).items()}
 
-    return walk(typer.main.get_command(app), ())
+    return walk(parser(), ())
 
 
 @functools.cache

@@ -3,11 +3,10 @@
 import json
 
 import pytest
-import typer
 from click import Context
 
 from archsim.cli import run_cli
-from archsim.commands import app
+from archsim.commands import parser
 from archsim.session import load, run
 
 JOB = {"target": "smollm2-135m", "stream": "recorded:exit_layers:25", "tokens": 4}
@@ -47,7 +46,7 @@ ELSEWHERE = {"demo", "reproduce", "bench", "compare", "calibrate", "record"}
 
 def commands(command=None, path=()):
     """Every command with its words."""
-    command = typer.main.get_command(app) if command is None else command
+    command = parser() if command is None else command
     inner = getattr(command, "commands", None)
     if inner is None:
         yield " ".join(path), command
@@ -122,3 +121,13 @@ def test_errors_with_json_are_one_line(name, capsys, tmp_path, monkeypatch):
 
 def test_contexts_can_be_made():
     assert all(isinstance(Context(command), Context) for command in COMMANDS.values())
+
+
+def test_a_command_is_parsed_the_same_without_the_others():
+    for name, whole in parser().commands.items():
+        [(alone, one)] = parser(name).commands.items()
+        assert alone == name
+        for words, command in commands(one):
+            same = dict(commands(whole))[words]
+            assert [each.opts for each in command.params] == [each.opts for each in same.params]
+            assert command.help == same.help
