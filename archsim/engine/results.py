@@ -11,12 +11,11 @@ from archsim.engine import core, record
 from archsim.engine.errors import SimError
 from archsim.engine.record import Columns, Digest, Log, Sink, Store
 from archsim.engine.retire import ROW_LOG
-from archsim.engine.window import Window
+from archsim.engine.window import RETIRE_ROWS, Window
 
 if TYPE_CHECKING:
     from archsim.engine.sim import Handle
 
-RETIRE_ROWS = 16384
 _BLOCK_FIELDS = [
     core.B_ID,
     core.B_LABEL,

@@ -32,6 +32,9 @@ _ADDRESS = {
     "llog": core.AT_LEVEL_LOG,
     "stage": core.AT_STAGE,
 }
+#: Rows in the window from which on blocks that have ended leave it. There is room for them from the start: memory that
+#: nothing was written to costs nothing.
+RETIRE_ROWS = 16384
 _INT64 = np.dtype(np.int64)
 
 
@@ -70,7 +73,7 @@ class Window:
 
     def __init__(self, units: int, mix: np.ndarray, levels: np.ndarray, full: bool, step: bool) -> None:
         pools = len(mix)
-        slots, queue, rows = _whole(units + 8), 64, 1024
+        slots, queue, rows = _whole(units + 8), 256, RETIRE_ROWS + 2048
         width = (pools + 4) // 4 * 4  # a multiple of four, with one entry more for a part that draws nothing
         self._shapes: dict[str, tuple[int, ...]] = {
             "unit": (units + 1, core.UNIT_FIELDS),
@@ -86,12 +89,12 @@ class Window:
             "heap": (units + 1, queue),
             "park": (units + 1, queue),
             "dep": (16, 2),
-            "blk": (64, core.BLOCK_FIELDS),
-            "arc": (4096,),
+            "blk": (1024, core.BLOCK_FIELDS),
+            "arc": (2 * rows,),
             "rows": (rows, core.ROW_FIELDS),
             "plog": (max(1024, 4 * pools) if full else 0, 5),
             "llog": (4096 if full else 0, 4),
-            "stage": (27 * rows,),
+            "stage": (27 * 2048,),
         }
         self.s = self._layout(np.zeros(core.AT_UNIT, dtype=np.int64))
         s, m = self.s, self.s.m
