@@ -114,7 +114,8 @@ class Pim(Device):
         self.ops = frozenset({OpKind.MATMUL, OpKind.PROJECTION})
         self.ops |= LAYER_KINDS if spec.vector_unit != "none" else frozenset()
         self.ops |= {OpKind.CONTROL} if spec.gating else frozenset()
-        self._stages: dict[tuple[int, ...], tuple[Stage, ...]] = {}
+        self._lines: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {}  # of an operator's stages
+        self._kv_types: dict[tuple[int, int], str] = {}
 
     def units(self) -> list[Unit]:
         """Return the one sequencer that drives all channels in step, unless another device has it."""
@@ -150,38 +151,40 @@ class Pim(Device):
         host's unit works) and attention is scores, a trip, values.
         """
         check_ops(ops, self._allowed, self.name)
-        stages: list[Stage] = []
+        lines: list[tuple[int, ...]] = []
         source: list[int] = []
-        for i, key in enumerate(zip(*(getattr(ops, name).tolist() for name in _KEY), strict=True)):
-            found = self._stages.get(key)
+        for i, key in enumerate(zip(*[getattr(ops, name).tolist() for name in _KEY], strict=True)):
+            found = self._lines.get(key)
             if found is None:
-                found = self._stages[key] = self._plan(dict(zip(_KEY, key, strict=True)))
-            stages += found
+                stages = self._plan(dict(zip(_KEY, key, strict=True)))
+                found = self._lines[key] = tuple([self._line(stage) for stage in stages])
+            lines += found
             source += [i] * len(found)
-        return self._rows(ops, stages, np.array(source, np.int64))
+        return self._rows(ops, np.array(lines, np.int64), np.array(source, np.int64))
 
-    def _rows(self, ops: Ops, stages: list[Stage], source: np.ndarray) -> Rows:
-        """Task rows of stages."""
-        size, own = len(stages), len(OWN_ACTIONS)
-        plan, counts = np.zeros((size, PLAN_COLUMNS), np.int64), np.zeros((size, own + len(DRAM_ACTIONS)), np.int64)
-        plan[:, WEIGHT], plan[:, STREAM] = self.spec.trip_inflight_bytes or FIRST, STREAMS.index("copy")
-        table = np.array([stage[:5] for stage in stages], np.int64)
-        plan[:, [UNIT, LEAD_PS, TIME_PS, READ_BYTES, WRITE_BYTES]] = table
-        counts[:, :own] = [stage.counts for stage in stages]
-        for i in np.flatnonzero(table[:, 3] + table[:, 4]):
-            count_traffic(counts, i, own, table[i, 3], table[i, 4], PAGE_BYTES)
-        counts = counts[:, [*self._columns, *range(own, own + len(DRAM_ACTIONS))]]
-        split = ops._replace(parts=np.ascontiguousarray(ops.parts[source]))
-        rows = build_rows(split, plan, counts, self._actions, (self._memory, -1, -1))
-        made, banks = rows.op, ((table[:, 0] == self._unit) & (table[:, 3] + table[:, 4] == 0))[rows.op]
-        rows = rows._replace(op=source[made], stream=np.where(banks, STREAMS.index("pim"), rows.stream))
-        rows.weight[banks] = FIRST
-        draw = np.array([stage.draw for stage in stages], np.int64)[made]
+    def _line(self, stage: Stage) -> tuple[int, ...]:
+        """Columns of a stage: those of a plan, counts of :attr:`_actions`, whether it runs in the banks, its draw."""
+        banks = stage.unit == self._unit and not stage.read_bytes + stage.write_bytes
+        plan, dram = [0] * PLAN_COLUMNS, np.zeros((1, len(DRAM_ACTIONS)), np.int64)
+        plan[UNIT], plan[LEAD_PS], plan[TIME_PS], plan[READ_BYTES], plan[WRITE_BYTES] = stage[:5]
+        plan[WEIGHT] = self.spec.trip_inflight_bytes or FIRST
+        plan[STREAM] = STREAMS.index("copy")
+        count_traffic(dram, 0, 0, stage.read_bytes, stage.write_bytes, PAGE_BYTES)
+        counts = [stage.counts[column] for column in self._columns]
+        return (*plan, *counts, *dram[0].tolist(), int(banks), stage.draw)
+
+    def _rows(self, ops: Ops, lines: np.ndarray, source: np.ndarray) -> Rows:
+        """Task rows of the stages in `lines` (:meth:`_line`), each of the operator in `source`."""
+        plan, counts = np.ascontiguousarray(lines[:, :PLAN_COLUMNS]), np.ascontiguousarray(lines[:, PLAN_COLUMNS:-2])
+        rows = build_rows(ops._replace(parts=ops.parts[source]), plan, counts, self._actions, (self._memory, -1, -1))
+        banks, draw = lines[rows.op, -2] > 0, lines[rows.op, -1]
+        rows.weight[banks], rows.stream[banks] = FIRST, STREAMS.index("pim")
         if self._claims:
-            return rows._replace(claim=np.where(banks, self._memory, -1))
-        drawing = banks & (draw > 0)
-        rows.pool[drawing, 0], rows.coef[drawing, 0] = self._memory, draw[drawing]
-        return rows
+            rows.claim[banks] = self._memory
+        else:
+            drawing = banks & (draw > 0)
+            rows.pool[drawing, 0], rows.coef[drawing, 0] = self._memory, draw[drawing]
+        return rows._replace(op=source[rows.op])
 
     def _plan(self, op: dict[str, int]) -> tuple[Stage, ...]:
         """Stages of one operator, without parts."""
@@ -257,8 +260,14 @@ class Pim(Device):
         return kv_write(self.part, op["m"], *heads, bits, ranks)
 
     def _kv_bits(self, op: dict[str, int]) -> int:
-        dtype = data_type(self.standard, self._stored(op["kvdtype"]), op["adtype"], self.spec.widen)
-        return self.standard.compute.dtypes[dtype][0]
+        return self.standard.compute.dtypes[self._kv_type(op["kvdtype"], op["adtype"])][0]
+
+    def _kv_type(self, kvdtype: int, adtype: int) -> str:
+        """The device's data type for the cache and activations."""
+        if (kvdtype, adtype) not in self._kv_types:
+            found = data_type(self.standard, self._stored(kvdtype), adtype, self.spec.widen)
+            self._kv_types[kvdtype, adtype] = found
+        return self._kv_types[kvdtype, adtype]
 
     def _stored(self, kvdtype: int) -> int:
         """Type in which the cache lies: floats are quantised to INT8 where the device widens types."""
@@ -272,7 +281,7 @@ class Pim(Device):
         vectors = op["m"] * (op["heads"] // op["kv_heads"])
         length = -(-(op["kv"] + op["m"]) // shared)
         local, ranks = spec.vector_unit == "aau", spec.ranks if spec.host != "exclusive" else 1
-        dtype = data_type(self.standard, self._stored(op["kvdtype"]), op["adtype"], spec.widen)
+        dtype = self._kv_type(op["kvdtype"], op["adtype"])
         rest = (vectors, dtype, spec.fence, ranks, local)
         # As stored: whole rows of blocks for the keys, whole columns for the values; equal runs are cached.
         blocks = self.standard.banks // self.standard.compute.banks_per_block
