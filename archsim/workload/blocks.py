@@ -22,7 +22,8 @@ class BlockRows:
 
     def __init__(self) -> None:
         self.pieces: list[Lowered] = []
-        self.edges: list[tuple[int, int]] = []
+        self.edges: list[tuple[int, int]] = []  # beside those from each row to the next
+        self.breaks: list[int] = []  # rows that the next one does not follow
         self.takes: list[tuple[int, int, int]] = []  # row that takes, row that gives, store
         self.levels: list[tuple[int, int, int, int, int]] = []  # row, slot, store, change at start and at end
         self.count = 0
@@ -34,8 +35,10 @@ class BlockRows:
         """
         first, last = self.count, self.count + len(lowered.op) - 1
         self.pieces.append(lowered)
-        chained = [(row, row + 1) for row in range(first, last) if not second or row + 1 != first + second]
-        self.edges += [*chained, *([(first, first + second), (first + second - 1, last)] if second else [])]
+        self.breaks.append(last)
+        if second:
+            self.breaks.append(first + second - 1)
+            self.edges += [(first, first + second), (first + second - 1, last)]
         self.count = last + 1
         return first, last
 
@@ -51,8 +54,15 @@ class BlockRows:
             start[taker, 0], end[giver, 0], heir[taker] = 1, -1, giver
         for row, slot, index, at_start, at_end in self.levels:
             store[row, slot], start[row, slot], end[row, slot] = index, at_start, at_end
-        edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
-        sinks = np.setdiff1d(np.arange(n), edges[:, 0])
+        links = np.ones(n, dtype=bool)
+        links[self.breaks] = False
+        before = np.flatnonzero(links)
+        edges = np.concatenate(
+            [np.stack([before, before + 1], axis=1), np.array(self.edges, dtype=np.int64).reshape(-1, 2)]
+        )
+        leads = np.zeros(n, dtype=bool)
+        leads[edges[:, 0]] = True
+        sinks = np.flatnonzero(~leads)
         edges = np.concatenate([edges, np.stack([sinks, np.full(len(sinks), n)], axis=1)])
         pointer, successors = compressed(edges, n + 1)
         return Block(

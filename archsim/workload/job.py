@@ -7,6 +7,7 @@ blocks and writes the marks that reports read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from archsim.authored import mapping_of
@@ -234,7 +235,7 @@ class Job(Context):
         """Emit control logic on a device: `work` instructions of a CPU, or an operator that the device has priced."""
         assert self.sim is not None
         self.progress.count()
-        ops = make_ops([{"kind": OpKind.CONTROL, "n": work}]) if isinstance(work, int) else work
+        ops = _instructions(work) if isinstance(work, int) else work
         lowered = self.planner.ops.lower(self.system.having(OpKind.CONTROL, on), "target", "control", name, ops)
         entry = int(lowered.op[0])
         if entry not in self._controls:
@@ -330,6 +331,12 @@ class Job(Context):
         """Time-stamp a mark in the current request."""
         assert self.sim is not None
         self.sim.note(kind, self.request, value, extra)
+
+
+@lru_cache(maxsize=64)
+def _instructions(number: int) -> Ops:
+    """Control logic of so many instructions."""
+    return make_ops([{"kind": OpKind.CONTROL, "n": number}])
 
 
 def _placed(

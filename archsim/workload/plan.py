@@ -106,15 +106,20 @@ class Planner:
         """Plan passes that run one after the other; see :meth:`block`."""
         if len(passes) == 1:
             return self.block(passes[0])
-        found = []
-        for shape, group in itertools.groupby(passes, lambda asked: asked.shape):
-            alike = list(group)
-            if len(alike) > 1 and len(self._template(shape, alike[0]).attention):
-                fresh = [asked for asked in dict.fromkeys(alike) if self._attentions.get(asked) is None]
-                if fresh:
-                    self._lower_attention(fresh)
-            found += map(self._found, alike)
-        return self._in_series(found)
+        self._lower_ahead(passes)
+        return self._in_series([self._found(asked) for asked in passes])
+
+    def _lower_ahead(self, passes: Sequence[Pass]) -> None:
+        """Lower the attention of passes in one go, up to one that is to be planned first."""
+        fresh = {}
+        for asked in passes:
+            plan = self._templates.get(asked.shape)
+            if plan is None or (asked.role, asked.batched) != (passes[0].role, passes[0].batched):
+                break
+            if len(plan.attention) and self._attentions.get(asked) is None:
+                fresh[asked] = None
+        if fresh:
+            self._lower_attention(list(fresh))
 
     def _in_series(self, found: Sequence[tuple[Hashable, Planned | Sized, Lowered | None]]) -> Block:
         """Block of plans one after the other, each with its attention; what they are but for that is kept."""
@@ -167,11 +172,14 @@ class Planner:
         return self._attentions.get(asked) or self._lower_attention([asked])[0]
 
     def _lower_attention(self, passes: Sequence[Pass]) -> list[Lowered]:
-        """Lower the attention of passes that differ in their cached length alone, in one go."""
+        """Lower the attention of passes of one role in one go."""
         one = passes[0]
         device, phase = self._where(one, OpKind.ATTENTION, head=False)
-        ops = operator_of(layer_graph(self.models[one.role], one.phase), ATTENTION, passes)
-        lowered = self.ops.lower_all(device, (one.role, phase, ATTENTION), ops)
+        ops = [
+            operator_of(layer_graph(self.models[one.role], own), ATTENTION, list(alike))
+            for own, alike in itertools.groupby(passes, lambda asked: asked.phase)
+        ]
+        lowered = self.ops.lower_all(device, (one.role, phase, ATTENTION), _joined(ops) if len(ops) > 1 else ops[0])
         for asked, rows in zip(passes, lowered, strict=True):
             self._attentions.keep(asked, rows, len(rows.op))
         return lowered
