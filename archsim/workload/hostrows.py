@@ -25,6 +25,17 @@ def lower_map(table: OpTable, device: Device, role: str, cost: str, calls: int, 
     return table.lower(device, role, "map", "map" if nbytes else cost, make_ops([entry]))
 
 
+def hosted_alike(hosted: Block, block: Block) -> Block:
+    """A planned block with the rows that were added to one of equal structure; what both have in common is shared."""
+    n = block.rows - 1
+    added = slice(n, hosted.rows - 1)
+    columns = {
+        name: np.concatenate([column[:n], getattr(hosted, name)[added], column[n:]])
+        for name, column in ((name, getattr(block, name)) for name in COPIED)
+    }
+    return hosted._replace(**columns)
+
+
 class HostRows:
     """A planned block with rows to be added.
 

@@ -95,54 +95,60 @@ class OpTable:
         InputError
             When the device cannot run it.
         """
-        values = tuple([column.item() for column in ops])
-        return self._found(device, (role, phase, name), values, ops)
+        return self._found(device, (role, phase, name), tuple([column.item() for column in ops]), ops, 0)
 
-    def lower_all(self, device: Device, label: tuple[str, str, str], ops: Ops) -> list[Lowered]:
-        """Lower operators of one role, phase and name, as :meth:`lower` does one by one, in one go."""
-        each = list(zip(*(column.tolist() for column in ops)))
-        self._prepare(device, [label] * len(each), each, ops)
+    def lower_many(self, where: Sequence[tuple[Device, str, str, str]], ops: Ops) -> list[Lowered]:
+        """Lower operators as :meth:`lower` does one after the other; several of one device take little longer than one.
+
+        Parameters
+        ----------
+        where : sequence of tuple
+            Device, role, phase and name of each.
+        ops : Ops
+            Columns of as many entries.
+
+        Raises
+        ------
+        InputError
+            When a device cannot run one of them.
+        """
+        each = list(zip(*[column.tolist() for column in ops]))
+        devices: dict[str, list[int]] = {}
+        for i, (device, *_) in enumerate(where):
+            devices.setdefault(device.name, []).append(i)
+        for mine in devices.values():
+            self._prepare(where[mine[0]][0], [(where[i][1:], each[i], i) for i in mine], ops)
         return [
-            self._found(device, label, values, Ops._make([column[i : i + 1] for column in ops]))
-            for i, values in enumerate(each)
+            self._found(device, tuple(label), values, ops, i)
+            for i, ((device, *label), values) in enumerate(zip(where, each, strict=True))
         ]
 
-    def _found(self, device: Device, label: tuple[str, str, str], values: tuple[int, ...], ops: Ops) -> Lowered:
+    def _found(self, device: Device, label: tuple[str, ...], values: tuple[int, ...], ops: Ops, i: int) -> Lowered:
         """Rows of an operator, whose columns are also given as `values`."""
         key = (device.name, *label, values)
         found = self._lowered.get(key)
         if found is None:
             role, phase, name = label
-            made = self._made(device, role, name, ops, values)
-            found = self._lowered[key] = self._add(device, role, phase, name, ops, made)
+            one = Ops._make([column[i : i + 1] for column in ops])
+            found = self._lowered[key] = self._add(
+                device, role, phase, name, one, self._made(device, role, name, one, values)
+            )
         return found
 
-    def prepare(self, device: Device, labels: Sequence[tuple[str, str, str]], ops: Ops) -> None:
-        """Make the rows of operators that :meth:`lower` will be asked for one by one; several take little longer.
-
-        What the device cannot run is left for :meth:`lower` to refuse.
-
-        Parameters
-        ----------
-        device : Device
-            Where they run.
-        labels : sequence of tuple
-            Role, phase and name of each.
-        ops : Ops
-            Columns of as many entries.
-        """
-        self._prepare(device, labels, list(zip(*(column.tolist() for column in ops))), ops)
-
     def _prepare(
-        self, device: Device, labels: Sequence[tuple[str, str, str]], each: Sequence[tuple[int, ...]], ops: Ops
+        self, device: Device, wanted: Sequence[tuple[tuple[str, ...], tuple[int, ...], int]], ops: Ops
     ) -> None:
-        found: dict[tuple[int, ...], tuple[int, set[tuple[str, str, str]]]] = {}  # where first, and for which labels
-        for i, (label, values) in enumerate(zip(labels, each, strict=True)):
+        """Make the rows of operators of a device that are wanted by label, values and place in `ops`.
+
+        What the device cannot run is left for :meth:`_made` to refuse.
+        """
+        found: dict[tuple[int, ...], tuple[int, set[tuple[str, ...]]]] = {}  # where first, and for which labels
+        for label, values, i in wanted:
             if (device.name, *label, values) not in self._lowered and not self._is_made(device, values):
                 found.setdefault(values, (i, set()))[1].add(label)
         if len(found) < 2:
             return
-        role, _, name = labels[0]
+        role, _, name = wanted[0][0]
         try:
             firsts = [first for first, _ in found.values()]
             made = self._make(device, role, name, Ops._make([column[firsts] for column in ops]))

@@ -39,6 +39,8 @@ OWN_PHASE = frozenset({"draft", "revision", "preverify"})
 
 #: As integers: members of an enumeration are slow to look up in a loop over operators.
 _PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
+#: What is not always lowered as it is, or where it was placed; a pass ends with these.
+_APART = frozenset({_PROJECTION, int(OpKind.SAMPLE)})
 
 
 def _columns_of(ops: Ops, first: int, last: int) -> Ops:
@@ -179,25 +181,28 @@ class Planner:
             operator_of(layer_graph(self.models[one.role], own), ATTENTION, list(alike))
             for own, alike in itertools.groupby(passes, lambda asked: asked.phase)
         ]
-        lowered = self.ops.lower_all(device, (one.role, phase, ATTENTION), _joined(ops) if len(ops) > 1 else ops[0])
+        where = [(device, one.role, phase, ATTENTION)] * len(passes)
+        lowered = self.ops.lower_many(where, _joined(ops) if len(ops) > 1 else ops[0])
         for asked, rows in zip(passes, lowered, strict=True):
             self._attentions.keep(asked, rows, len(rows.op))
         return lowered
 
-    def _prepare_sized(self, asked: Pass, firsts: Sequence[tuple[int, str, int]], ops: Ops) -> None:
-        """Make the rows of a pass's operators in one go for each device; of those that are lowered as they are."""
+    def _lower_sized(self, asked: Pass, firsts: Sequence[tuple[int, str, int]], ops: Ops) -> list[Lowered]:
+        """Rows of a pass's operators, made in one go for each device up to those of the tail."""
+        kinds = ops.kind.tolist()
+        apart = next((j for j, (i, *_) in enumerate(firsts) if kinds[i] in _APART), len(firsts))
         if asked.beside:
-            return
-        found: dict[str, tuple[Device, list[tuple[str, str, str]], list[Ops]]] = {}
-        for i, name, layer in firsts:
-            kind = OpKind(int(ops.kind[i]))
-            if kind != OpKind.SAMPLE:
-                device, phase = self._where(asked, kind, head=layer < 0 and name.startswith("head."))
-                _, labels, mine = found.setdefault(device.name, (device, [], []))
-                labels.append((asked.role, phase, name))
-                mine.append(_pick(ops, i))
-        for device, labels, mine in found.values():
-            self.ops.prepare(device, labels, _joined(mine))
+            apart = 0
+        where = [
+            (*self._where(asked, OpKind(kinds[i]), head=layer < 0 and name.startswith("head.")), name)
+            for i, name, layer in firsts[:apart]
+        ]
+        index = [i for i, *_ in firsts[:apart]]
+        lowered = self.ops.lower_many(
+            [(device, asked.role, phase, name) for device, phase, name in where],
+            Ops._make([column[index] for column in ops]),
+        )
+        return lowered + [self._divided(asked, own, _pick(ops, i), layer)[0] for i, own, layer in firsts[apart:]]
 
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
@@ -212,8 +217,7 @@ class Planner:
         shape = replace(asked, rows=1, kv=0, leaves=1, depths=None, projected=None if tail else asked.projected)
         skeleton = self._skeletons.get(shape)
         if skeleton is not None:
-            self._prepare_sized(asked, skeleton.firsts, ops)
-            pieces = [self._divided(asked, own, _pick(ops, i), layer)[0] for i, own, layer in skeleton.firsts]
+            pieces = self._lower_sized(asked, skeleton.firsts, ops)
             if [len(piece.op) for piece in pieces] == skeleton.lengths:
                 return skeleton.sized(pieces, names, ops)
         planned, lowered = self._fresh_plan(asked, graph, names, ops, tail)

@@ -11,7 +11,7 @@ from archsim.device import OpKind
 from archsim.engine.sim import Block
 from archsim.workload.blocks import COPIED, Patch, patch
 from archsim.workload.buffers import pack, pages, swapped
-from archsim.workload.hostrows import RAISES, HostRows, lower_map
+from archsim.workload.hostrows import RAISES, HostRows, hosted_alike, lower_map
 from archsim.workload.keepers import Change, Ground, Keeper
 from archsim.workload.plan import Pass, Planned
 from archsim.workload.recent import Recent
@@ -131,6 +131,7 @@ class ResidentKeeper(_Swapping):
             self._swap(weights, self.excess_bytes)
         self.calls, self.level_bytes = self._place(weights)
         self._mapped = False
+        self._hosted: Recent[tuple[Block, np.ndarray]] = Recent()
         if self.swapped:
             self._slot_store = first_store
             self.stores = [
@@ -216,11 +217,24 @@ class ResidentKeeper(_Swapping):
         return self.ground.map_block(asked.role, self.calls, self.level_bytes, self.level_bytes), block, None
 
     def decorate(self, asked: Pass, plan: Planned) -> tuple[Block, Any]:
+        """The plan with the rows of the host; plans of equal structure get the same ones."""
+        operators = self.ground.operators(plan)
+        key = (asked.role, id(plan.spans), tuple(operators))
+        alike = self._hosted.get(key)
+        if alike is not None:
+            return hosted_alike(alike[0], plan.block), None
+        block = self._hosted_afresh(asked, plan, operators)
+        self._hosted.keep(
+            key, (block, plan.spans), block.rows
+        )  # as long as the spans are kept, no others have their id
+        return block, None
+
+    def _hosted_afresh(self, asked: Pass, plan: Planned, operators: list[int]) -> Block:
         """One row of the host per operator, in a chain; swapped matrices take a staging slot."""
         rows = HostRows(plan.block, self.ground.planner.ops, self.ground.device, asked.role)
         previous = -1
         places = {name: i for i, name in enumerate(plan.names)}
-        for i in self.ground.operators(plan):
+        for i in operators:
             first, last = (int(row) for row in plan.spans[i])
             layer, _, own = plan.names[i].partition(".")
             key = (asked.role, plan.names[i])
@@ -237,4 +251,4 @@ class ResidentKeeper(_Swapping):
                 rows.change(host, self._slot_store, start=1, heir=until)
                 rows.change(until, self._slot_store, end=-1)
             previous = host if self.how.overlap else last
-        return rows.build(), None
+        return rows.build()
