@@ -6,7 +6,7 @@ coefficients, so a graph compiles to one integer array and a pass of any size is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -185,6 +185,26 @@ def kv_copy_ops(spec: ModelSpec, rows: int) -> Ops:
     return make_ops(
         [{"kind": OpKind.COPY, "m": rows, "k": spec.kv_width, "kvdtype": kvdtype, "in_bytes": size, "out_bytes": size}]
     )
+
+
+def pick(ops: Ops, index: int) -> Ops:
+    """One of several operators."""
+    return Ops._make([column[index : index + 1] for column in ops])
+
+
+def joined(pieces: Iterable[Ops]) -> Ops:
+    """Operators one after the other."""
+    return Ops(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+
+
+def columns_of(ops: Ops, first: int, last: int) -> Ops:
+    """Columns ``first <= column < last`` of a product: weights, results and arithmetic by share, all of the input."""
+    whole = int(ops.n[0])
+    part = {
+        name: getattr(ops, name) * last // whole - getattr(ops, name) * first // whole
+        for name in ("n", "weight_bytes", "out_bytes", "macs")
+    }
+    return ops._replace(**part)
 
 
 def _names(phases: frozenset[str]) -> str:

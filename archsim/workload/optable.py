@@ -112,16 +112,25 @@ class OpTable:
         InputError
             When a device cannot run one of them.
         """
+        each = self.prepare(where, ops)
+        return [
+            self._found(device, tuple(label), values, ops, i)
+            for i, ((device, *label), values) in enumerate(zip(where, each, strict=True))
+        ]
+
+    def prepare(self, where: Sequence[tuple[Device, str, str, str]], ops: Ops) -> list[tuple[int, ...]]:
+        """Make the rows of operators that are to be lowered, in one go for each device; returns their columns by row.
+
+        For the parameters see :meth:`lower_many`. What a device cannot run is left for :meth:`lower` to refuse.
+        """
         each = list(zip(*[column.tolist() for column in ops]))
         devices: dict[str, list[int]] = {}
         for i, (device, *_) in enumerate(where):
             devices.setdefault(device.name, []).append(i)
         for mine in devices.values():
-            self._prepare(where[mine[0]][0], [(where[i][1:], each[i], i) for i in mine], ops)
-        return [
-            self._found(device, tuple(label), values, ops, i)
-            for i, ((device, *label), values) in enumerate(zip(where, each, strict=True))
-        ]
+            if len(mine) > 1:
+                self._prepare(where[mine[0]][0], [(where[i][1:], each[i], i) for i in mine], ops)
+        return each
 
     def _found(self, device: Device, label: tuple[str, ...], values: tuple[int, ...], ops: Ops, i: int) -> Lowered:
         """Rows of an operator, whose columns are also given as `values`."""
@@ -138,10 +147,7 @@ class OpTable:
     def _prepare(
         self, device: Device, wanted: Sequence[tuple[tuple[str, ...], tuple[int, ...], int]], ops: Ops
     ) -> None:
-        """Make the rows of operators of a device that are wanted by label, values and place in `ops`.
-
-        What the device cannot run is left for :meth:`_made` to refuse.
-        """
+        """Make the rows of operators of a device that are wanted by label, values and place in `ops`."""
         found: dict[tuple[int, ...], tuple[int, set[tuple[str, ...]]]] = {}  # where first, and for which labels
         for label, values, i in wanted:
             if (device.name, *label, values) not in self._lowered and not self._is_made(device, values):

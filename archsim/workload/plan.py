@@ -9,7 +9,7 @@ slot back.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import networkx as nx
@@ -22,7 +22,7 @@ from archsim.system import System
 from archsim.workload.blocks import COPIED, BlockRows, Patch, forked
 from archsim.workload.graph import layer_graph, pass_graph
 from archsim.workload.model import ModelSpec
-from archsim.workload.ops import kv_copy_ops, operator_of, ops_of
+from archsim.workload.ops import columns_of, joined, kv_copy_ops, operator_of, ops_of, pick
 from archsim.workload.optable import Lowered, OpTable
 from archsim.workload.passes import Pass, Placement
 from archsim.workload.recent import Recent
@@ -41,16 +41,6 @@ OWN_PHASE = frozenset({"draft", "revision", "preverify"})
 _PROJECTION, _ATTENTION = int(OpKind.PROJECTION), int(OpKind.ATTENTION)
 #: What is not always lowered as it is, or where it was placed; a pass ends with these.
 _APART = frozenset({_PROJECTION, int(OpKind.SAMPLE)})
-
-
-def _columns_of(ops: Ops, first: int, last: int) -> Ops:
-    """Columns ``first <= column < last`` of a product: weights, results and arithmetic by share, all of the input."""
-    whole = int(ops.n[0])
-    part = {
-        name: getattr(ops, name) * last // whole - getattr(ops, name) * first // whole
-        for name in ("n", "weight_bytes", "out_bytes", "macs")
-    }
-    return ops._replace(**part)
 
 
 @dataclass
@@ -83,6 +73,7 @@ class Planner:
         self._templates: Recent[Planned | Sized] = Recent()
         self._skeletons: dict[Pass, Skeleton] = {}
         self._attentions: Recent[Lowered] = Recent()
+        self._reads: dict[tuple[str, str, int], Lowered] = {}
         self._series: Recent[Series] = Recent()
         self._blocks: Recent[Block] = Recent()  # what they share with their template is not copied
 
@@ -182,27 +173,32 @@ class Planner:
             for own, alike in itertools.groupby(passes, lambda asked: asked.phase)
         ]
         where = [(device, one.role, phase, ATTENTION)] * len(passes)
-        lowered = self.ops.lower_many(where, _joined(ops) if len(ops) > 1 else ops[0])
+        lowered = self.ops.lower_many(where, joined(ops) if len(ops) > 1 else ops[0])
         for asked, rows in zip(passes, lowered, strict=True):
             self._attentions.keep(asked, rows, len(rows.op))
         return lowered
 
     def _lower_sized(self, asked: Pass, firsts: Sequence[tuple[int, str, int]], ops: Ops) -> list[Lowered]:
         """Rows of a pass's operators, made in one go for each device up to those of the tail."""
-        kinds = ops.kind.tolist()
-        apart = next((j for j, (i, *_) in enumerate(firsts) if kinds[i] in _APART), len(firsts))
-        if asked.beside:
-            apart = 0
-        where = [
-            (*self._where(asked, OpKind(kinds[i]), head=layer < 0 and name.startswith("head.")), name)
-            for i, name, layer in firsts[:apart]
+        where, picked = self._together(asked, firsts, ops)
+        rest = firsts[len(where) :]
+        return self.ops.lower_many(where, picked) + [
+            self._divided(asked, own, pick(ops, i), layer)[0] for i, own, layer in rest
         ]
-        index = [i for i, *_ in firsts[:apart]]
-        lowered = self.ops.lower_many(
-            [(device, asked.role, phase, name) for device, phase, name in where],
-            Ops._make([column[index] for column in ops]),
-        )
-        return lowered + [self._divided(asked, own, _pick(ops, i), layer)[0] for i, own, layer in firsts[apart:]]
+
+    def _together(
+        self, asked: Pass, firsts: Sequence[tuple[int, str, int]], ops: Ops
+    ) -> tuple[list[tuple[Device, str, str, str]], Ops]:
+        """Where the leading ones of a pass's operators run that are lowered as they are, and their columns."""
+        where, index = [], []
+        for i, name, layer in firsts if not asked.beside else ():
+            kind = int(ops.kind[i])
+            if kind in _APART:
+                break
+            device, phase = self._where(asked, OpKind(kind), head=layer < 0 and name.startswith("head."))
+            where.append((device, asked.role, phase, name))
+            index.append(i)
+        return where, Ops._make([column[index] for column in ops])
 
     def _sizes(self, graph: nx.DiGraph, asked: Pass) -> tuple[tuple[str, ...], Ops]:
         return ops_of(graph, asked.rows, asked.kv, asked.leaves, asked.depths, asked.projected)
@@ -238,13 +234,18 @@ class Planner:
         lowered: dict[str, tuple[int, int, Lowered, int]] = {}
         streamed = self._streamed(asked)
         reads = dict.fromkeys(streamed if asked.reads == "own" else ())
-        nodes, kinds = graph.nodes, ops.kind.tolist()
+        layers, kinds, layer_bytes = graph.nodes.data("layer"), ops.kind.tolist(), model.layer_bytes
+        firsts: dict[str, tuple[int, str, int]] = {}
         for i, name in enumerate(names):
-            layer, kind = nodes[name]["layer"], kinds[i]
+            own = name.rpartition(f"layer{layers[name]}.")[2]
+            firsts.setdefault(own, (i, own, layers[name]))
+        self.ops.prepare(*self._together(asked, list(firsts.values()), ops))
+        for i, name in enumerate(names):
+            layer, kind = layers[name], kinds[i]
             if reads.get(layer, ()) is None:
-                reads[layer] = rows.add(self._read(asked.role, "layer.load", model.layer_bytes))
+                reads[layer] = rows.add(self._read(asked.role, "layer.load", layer_bytes))
             if kind == _PROJECTION and tail and place.head_in == "flash":
-                places[name] = self._streamed_head(rows, asked, name, _pick(ops, i))
+                places[name] = self._streamed_head(rows, asked, name, pick(ops, i))
                 continue
             if kind == _ATTENTION and asked.spilled:
                 read = rows.add(self._read(asked.role, "attn.kv_load", asked.spilled * model.kv_row_bytes))
@@ -253,7 +254,7 @@ class Planner:
                 rows.edges.append((read[1], rows.count))
             own = name.rpartition(f"layer{layer}.")[2]
             if own not in lowered:  # layers are equal: each operator is lowered for the first of them
-                lowered[own] = i, layer, *self._divided(asked, own, _pick(ops, i), layer)
+                lowered[own] = i, layer, *self._divided(asked, own, pick(ops, i), layer)
             places[name] = rows.add(*lowered[own][2:])
             if kind == _ATTENTION:
                 attention += range(places[name][0], places[name][1] + 1)
@@ -326,8 +327,12 @@ class Planner:
         return self.ops.lower(self.system.having(OpKind.COPY), role, "merge", "kv.copy", ops)
 
     def _read(self, role: str, name: str, size: int) -> Lowered:
-        ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
-        return self.ops.lower(self.system.having(OpKind.LOAD), role, "io", name, ops)
+        found = self._reads.get((role, name, size))
+        if found is None:
+            ops = make_ops([{"kind": OpKind.LOAD, "weight_bytes": size}])
+            found = self.ops.lower(self.system.having(OpKind.LOAD), role, "io", name, ops)
+            self._reads[role, name, size] = found
+        return found
 
     def _lower(self, asked: Pass, name: str, ops: Ops, layer: int) -> Lowered:
         role, kind = asked.role, OpKind(int(ops.kind[0]))
@@ -367,10 +372,10 @@ class Planner:
             return self._lower(asked, name, ops, layer), 0
         kind = OpKind(int(ops.kind[0]))
         rest = self.system.having(kind, *self.placements[asked.role].beside)
-        there = self.ops.lower(rest, asked.role, "compute", name, _columns_of(ops, mine, whole))
+        there = self.ops.lower(rest, asked.role, "compute", name, columns_of(ops, mine, whole))
         if not mine:
             return there, 0
-        here = self._lower(asked, name, _columns_of(ops, 0, mine), layer)
+        here = self._lower(asked, name, columns_of(ops, 0, mine), layer)
         return forked(here, there), 1 + len(here.op)
 
     def device(self, role: str, kind: OpKind, head: bool = False, batched: bool = False) -> Device:
@@ -381,11 +386,3 @@ class Planner:
         if head:
             return self.system.having(kind, *place.head_on)
         return self.system.having(kind, *(place.batch_on if batched and place.batch_on else place.layers_on))
-
-
-def _pick(ops: Ops, index: int) -> Ops:
-    return Ops._make([column[index : index + 1] for column in ops])
-
-
-def _joined(pieces: Iterable[Ops]) -> Ops:
-    return Ops(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
