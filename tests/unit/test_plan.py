@@ -264,6 +264,19 @@ def test_passes_in_a_row_are_planned_as_one_by_one(name, on):
             np.testing.assert_array_equal(together.ops.tables()[table][column], values, err_msg=column)
 
 
+def test_lengths_whose_attention_has_as_many_rows_share_a_plan(monkeypatch):
+    """The NPU cuts attention against 1500 rows in two."""
+    plan, planned = draft_planner(on=("npu",)), []
+    monkeypatch.setattr(plan, "_plan", lambda asked, made=plan._plan: planned.append(asked.kv) or made(asked))
+    for kv in (30, 1500, 31, 1501, 32):
+        found = plan.block(Pass("draft", "verify", 9, kv))
+        alone = draft_planner(on=("npu",)).block(Pass("draft", "verify", 9, kv))
+        for column in found._fields:
+            if column != "op":  # numbered in order of lowering
+                np.testing.assert_array_equal(getattr(found, column), getattr(alone, column), err_msg=column)
+    assert planned == [30, 1500]
+
+
 def test_attention_of_passes_in_a_row_is_lowered_in_one_call(monkeypatch):
     plan, sizes = draft_planner(), []
     plan.block(in_a_row(39, 1)[0])

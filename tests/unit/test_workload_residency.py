@@ -78,6 +78,19 @@ def test_a_warm_plan_equals_one_made_afresh_at_its_length(how):
             assert np.array_equal(getattr(block, name), getattr(fresh, name)), name
 
 
+@pytest.mark.parametrize("how", HOWS, ids=str)
+def test_a_plan_of_another_size_equals_one_made_afresh(how):
+    warm, cold = runtime(how, *SMALL_NPU), runtime(how, *SMALL_NPU)
+    warm.plan([Pass("target", "verify", 5, 61)])
+    cold.plan([Pass("target", "verify", 6, 61)])
+    for one in (warm, cold):
+        one.plan([Pass("target", "verify", 6, 61)])  # the windows are as this pass leaves them
+    (_, block, _), (_, fresh, _) = (one.plan([Pass("target", "verify", 6, 61)]) for one in (warm, cold))
+    for name in fresh._fields:
+        if name != "op":  # numbered in order of lowering
+            assert np.array_equal(getattr(block, name), getattr(fresh, name)), name
+
+
 def test_naive_offload_is_a_chain_that_gives_back_what_it_takes():
     made = runtime(PerOperator())
     asked = Pass("target", "verify", 5, 61)
