@@ -58,7 +58,7 @@ from archsim.engine.core import (
     UNITS,
 )
 from archsim.engine.rows import release_roots
-from archsim.jit import callee
+from archsim.jit import borrower
 
 # what check_row() objects to
 (BAD_UNIT, BAD_PRIORITY, BAD_WEIGHT, BAD_LEAD, BAD_WORK, BAD_CAP, BAD_POOL, BAD_COEF, BAD_SUM, BAD_CLAIM) = range(1, 11)
@@ -66,7 +66,7 @@ from archsim.jit import callee
 GROW_HEAP = 30
 
 
-@callee
+@borrower
 def check_row(m, r, n):
     """First rule that the inputs of the row at `r`, in a block of `n` rows, break; 0 if none."""
     if m[r + R_UNIT] < -1 or m[r + R_UNIT] >= m[UNITS]:
@@ -104,7 +104,7 @@ def check_row(m, r, n):
     return 0
 
 
-@callee
+@borrower
 def check_block(m, b):
     """Check the block at `b` and count predecessors. Returns 0 or a rule that row number ERR_ROW breaks."""
     first = m[AT_ROW] + m[b + B_ROW] * ROW_FIELDS
@@ -138,7 +138,7 @@ def check_block(m, b):
     return 0
 
 
-@callee
+@borrower
 def has_cycle(m, b):
     """Whether the edges of the block at `b` close a cycle (Kahn's algorithm on a copy of the counts)."""
     first, n, arcs = m[AT_ROW] + m[b + B_ROW] * ROW_FIELDS, m[b + B_N], m[AT_ARC] + m[b + B_SUCC]
@@ -162,7 +162,7 @@ def has_cycle(m, b):
     return seen < n
 
 
-@callee
+@borrower
 def load(m, b, priority):
     """Copy the columns of the block at `b` from the stage into the window; the rows' state is fresh."""
     n, stage = m[b + B_N], m[AT_STAGE]

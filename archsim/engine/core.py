@@ -11,7 +11,7 @@ Ranges (checked where the numbers enter): weight < 2**30, coef < 2**41, weight *
 the rows of a pool, capacity * rate fraction < 2**35, cap < 2**41 or NO_CAP, rate fraction <= 4.
 """
 
-from archsim.jit import callee
+from archsim.jit import borrower
 
 COEF_BITS = 20
 RATE_BITS = 20
@@ -79,7 +79,7 @@ BEFORE, OPEN = -1, 1 << 40  # values of LANE_STEP; KEEP is BEFORE where nothing 
 (E_ROUNDS, E_TIME, E_TAKE, E_GIVE, E_UNDO, E_SUM) = range(10, 16)
 
 
-@callee
+@borrower
 def heap_push(m, at, n, key):
     """Add `key` to the binary heap of `n` keys at address `at`."""
     at &= ADDRESS
@@ -94,7 +94,7 @@ def heap_push(m, at, n, key):
     m[at + i] = key
 
 
-@callee
+@borrower
 def heap_pop(m, at, n):
     """Remove and return the smallest of the `n` keys at address `at`."""
     at &= ADDRESS
@@ -117,7 +117,7 @@ def heap_pop(m, at, n):
     return top
 
 
-@callee
+@borrower
 def touch(m, resource):
     """Recheck the rows that wait for `resource` (store id, or number of stores + pool id) at the next dispatch."""
     if m[WAITS] > 0:

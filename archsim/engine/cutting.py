@@ -64,10 +64,10 @@ from archsim.engine.core import (
 )
 from archsim.engine.pools import leave_pools, release_claim
 from archsim.engine.rows import drop_wait, free_slot, free_unit, undo_take, wake
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def cut_row(m, row):
     """End one unfinished row as cut: work done so far is kept, its unit, claim and stores are given back."""
     r = m[AT_ROW] + row * ROW_FIELDS
@@ -98,7 +98,7 @@ def cut_row(m, row):
     return code
 
 
-@callee
+@borrower
 def push_cut(m, row):
     """Cut `row` and put it on the stack, unless it has ended. Returns 0 or an error."""
     if m[m[AT_ROW] + row * ROW_FIELDS + R_STATUS] >= DONE:
@@ -137,7 +137,7 @@ def cut(m, first, count):
     return max(code, return_heirlooms(m, touched))
 
 
-@callee
+@borrower
 def cut_dependents(m, b):
     """The block at `b` is cut: so are the blocks that wait for it. Returns 0 or an error."""
     code = 0
@@ -155,7 +155,7 @@ def cut_dependents(m, b):
     return code
 
 
-@callee
+@borrower
 def return_heirlooms(m, touched):
     """Undo the takes of done rows whose heir has been cut, in the linked list of blocks `touched`."""
     code = 0
@@ -174,7 +174,7 @@ def return_heirlooms(m, touched):
     return code
 
 
-@callee
+@borrower
 def purge(m):
     """Drop cut rows from the queues."""
     for i in range(m[UNITS] + 1):

@@ -44,10 +44,10 @@ from archsim.engine.core import (
     heap_pop,
 )
 from archsim.engine.rows import start, store_error
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def blocked_by(m, r):
     """Resource that keeps the ready row at `r` from starting: -1 none, -2 - j: store reference j, which shall raise.
 
@@ -70,7 +70,7 @@ def blocked_by(m, r):
     return resource
 
 
-@callee
+@borrower
 def park(m, u, at, key):
     """Insert `key` into the ascending list of unit `u`'s blocked rows at address `at`."""
     i = m[u + U_PARK]
@@ -82,7 +82,7 @@ def park(m, u, at, key):
     m[PARKED] += 1
 
 
-@callee
+@borrower
 def unpark(m, u, at, i):
     """Remove entry `i` from the list of unit `u`'s blocked rows at address `at`."""
     m[u + U_PARK] -= 1
@@ -91,14 +91,14 @@ def unpark(m, u, at, i):
         m[j] = m[j + 1]
 
 
-@callee
+@borrower
 def take_ready(m, u, heap):
     """Remove the first row of unit `u`'s queue at address `heap`."""
     heap_pop(m, heap, m[u + U_HEAP])
     m[u + U_HEAP] -= 1
 
 
-@callee
+@borrower
 def serve(m, i):
     """Start the first startable row of queue `i` (all of them in the last queue, which has no unit).
 
@@ -149,7 +149,7 @@ def serve(m, i):
     return 0
 
 
-@callee
+@borrower
 def dispatch(m):
     """Offer every idle unit, by ascending id, its next row."""
     if m[CURSOR] == 0:

@@ -7,7 +7,7 @@ from archsim.engine import core
 from archsim.engine.block import Block
 from archsim.engine.errors import RateRangeError
 from archsim.engine.window import State
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
 def uncontended(s: State, block: Block) -> int:
@@ -38,7 +38,7 @@ def uncontended(s: State, block: Block) -> int:
     return int(critical_path(unit, np.array(block.lead + flow), ptr, succ, len(s.unit) - 1))
 
 
-@callee
+@borrower
 def sooner(ready, a, b):
     """Whether row `a` comes before row `b` by (ready time, index)."""
     return ready[a] < ready[b] or (ready[a] == ready[b] and a < b)

@@ -73,10 +73,10 @@ from archsim.engine.dispatch import dispatch
 from archsim.engine.pools import begin_flow, leave_pools, log_pools
 from archsim.engine.rows import finish, free_slot
 from archsim.engine.shares import solve
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def sort_due(m):
     """Order the due rows by id (they come nearly sorted)."""
     at = (m[AT_LIST] + L_DUE * m[LIST]) & ADDRESS
@@ -89,7 +89,7 @@ def sort_due(m):
         m[j] = row
 
 
-@callee
+@borrower
 def gather(m, which, n):
     """Make the `n` rows of list `which` due."""
     due, source = m[AT_LIST] + L_DUE * m[LIST], m[AT_LIST] + which * m[LIST]
@@ -100,7 +100,7 @@ def gather(m, which, n):
     sort_due(m)
 
 
-@callee
+@borrower
 def end_due(m):
     """Let due rows end their lead or end, by ascending id."""
     while m[DUE_AT] < m[DUE]:
@@ -129,7 +129,7 @@ def end_due(m):
     return m[ERR]
 
 
-@callee
+@borrower
 def complete(m):
     """End due rows, then the rows that wait to give and now fit, in passes by ascending id until none does."""
     code = end_due(m)
@@ -140,7 +140,7 @@ def complete(m):
     return code
 
 
-@callee
+@borrower
 def next_event(m):
     """Earliest time at which a lead or a row ends (NEVER if none), with the rows due then in the list."""
     times = m[AT_LANE] & ADDRESS
@@ -169,7 +169,7 @@ def next_event(m):
     return t
 
 
-@callee
+@borrower
 def next_step(m):
     """Next picosecond if anything moves, else NEVER."""
     k = m[AT_SLOT] & ADDRESS
@@ -180,7 +180,7 @@ def next_step(m):
     return NEVER
 
 
-@callee
+@borrower
 def step(m):
     """Move every running row by one picosecond; those that end are due."""
     due = (m[AT_LIST] + L_DUE * m[LIST]) & ADDRESS

@@ -75,10 +75,10 @@ from archsim.engine.core import (
     touch,
 )
 from archsim.engine.shares import join, part_from, set_rate, shift
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def refresh_capacity(m, p):
     """Capacity of pool `p` from its stream mix and its rate fraction, rounded down."""
     mix = m[m[AT_MIX] + 256 * m[p + P_ID] + m[p + P_MASK]]
@@ -90,7 +90,7 @@ def refresh_capacity(m, p):
         shift(m, p, more << COEF_BITS, 0)
 
 
-@callee
+@borrower
 def change_mask(m, p, bit):
     """Flip one stream of the mix of pool `p`; books the time spent in the mix that ends."""
     m[m[AT_SPENT] + 256 * m[p + P_ID] + m[p + P_MASK]] += m[NOW] - m[p + P_SINCE]
@@ -99,7 +99,7 @@ def change_mask(m, p, bit):
     refresh_capacity(m, p)
 
 
-@callee
+@borrower
 def enter_pools(m, k):
     """Let slot `k` take part in its pools; a slot without pools flows at its cap at once."""
     k &= ADDRESS
@@ -132,7 +132,7 @@ def enter_pools(m, k):
     m[DIRTY] = 1
 
 
-@callee
+@borrower
 def leave_pools(m, k):
     """Take slot `k` out of its pools and stop it; its remaining work is up to date afterwards."""
     k &= ADDRESS
@@ -165,7 +165,7 @@ def leave_pools(m, k):
     m[DIRTY] = 1
 
 
-@callee
+@borrower
 def scaled_cap(m, r):
     """Rate cap of the row at `r` at its unit's present rate fraction, rounded down."""
     cap = m[r + R_CAP]
@@ -176,7 +176,7 @@ def scaled_cap(m, r):
     return (cap * rate) >> RATE_BITS
 
 
-@callee
+@borrower
 def place_flow(m, k):
     """Set cap and demands of slot `k` and let it flow, or hold it while a claim or a stopped unit forbids."""
     k &= ADDRESS
@@ -200,7 +200,7 @@ def place_flow(m, k):
         enter_pools(m, k)
 
 
-@callee
+@borrower
 def begin_flow(m, k):
     """Row of slot `k` has passed its lead and has work."""
     k &= ADDRESS
@@ -258,7 +258,7 @@ def rate_pool(m, i, rate):
     refresh_capacity(m, p)
 
 
-@callee
+@borrower
 def claim_pool(m, p, row):
     """Row takes the pool at `p` for itself; others that draw on it are held."""
     m[p + P_CLAIM] = row
@@ -270,7 +270,7 @@ def claim_pool(m, p, row):
         k += SLOT_FIELDS
 
 
-@callee
+@borrower
 def release_claim(m, p):
     """Give the pool at `p` back; held rows flow again where nothing else holds them."""
     m[p + P_CLAIM] = -1
@@ -282,7 +282,7 @@ def release_claim(m, p):
     touch(m, m[STORES] + m[p + P_ID])
 
 
-@callee
+@borrower
 def log_pools(m):
     """Append time, pool, mix, capacity and usage (rounded up) of every pool to the log."""
     p = m[AT_POOL] & ADDRESS

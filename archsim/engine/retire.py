@@ -59,7 +59,7 @@ from archsim.engine.core import (
     WAITS,
     X_ROW,
 )
-from archsim.jit import callee
+from archsim.jit import borrower
 
 #: Columns of the row log in the order in which :func:`log_rows` takes them.
 ROW_LOG = (
@@ -108,7 +108,7 @@ def log_rows(m, lines, out):
             at += 1
 
 
-@callee
+@borrower
 def move(m, source, to, n):
     """Move `n` words down from `source` to `to`; the two may overlap."""
     source &= ADDRESS
@@ -118,7 +118,7 @@ def move(m, source, to, n):
             m[to + i] = m[source + i]
 
 
-@callee
+@borrower
 def renumber_keys(m, at, n, new_row):
     """Renumber the rows in `n` keys at address `at`."""
     for i in range(at, at + n):
@@ -126,7 +126,7 @@ def renumber_keys(m, at, n, new_row):
         m[i] = (key & ~KEY_MASK) + new_row[key & KEY_MASK]
 
 
-@callee
+@borrower
 def renumber(m, new_row, new_line):
     """Enter the new numbers of rows and blocks where units, pools, slots, lists and edges name them."""
     for i in range(m[UNITS] + 1):

@@ -98,10 +98,10 @@ from archsim.engine.core import (
     touch,
 )
 from archsim.engine.pools import begin_flow, claim_pool, release_claim
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def make_ready(m, row):
     """Put a row whose predecessors are done into its unit's queue, ordered by (priority, id)."""
     r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
@@ -116,7 +116,7 @@ def make_ready(m, row):
     m[WANT] = 1
 
 
-@callee
+@borrower
 def change_level(m, store, delta, row_id):
     """Add `delta` to a store's level, for the row with global id `row_id`; the caller has checked the range."""
     if delta == 0:
@@ -133,7 +133,7 @@ def change_level(m, store, delta, row_id):
     touch(m, store)
 
 
-@callee
+@borrower
 def misfit(m, r, field, sign):
     """Which store reference (0 or 1) of the row at `r` would leave its range by ``sign * field``, or -1."""
     for j in range(2):
@@ -146,7 +146,7 @@ def misfit(m, r, field, sign):
     return -1
 
 
-@callee
+@borrower
 def apply_change(m, r, field, sign):
     """Change the levels of the stores of the row at `r` by ``sign * field``."""
     for j in range(2):
@@ -155,7 +155,7 @@ def apply_change(m, r, field, sign):
             change_level(m, store, sign * m[r + field + j], m[r + R_GID])
 
 
-@callee
+@borrower
 def store_error(m, code, row, j):
     """Record which store of `row` failed; returns `code`."""
     m[ERR_ROW] = row
@@ -163,7 +163,7 @@ def store_error(m, code, row, j):
     return code
 
 
-@callee
+@borrower
 def undo_take(m, row):
     """Give back what `row` took at its start (once). Returns 0 or an error."""
     r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
@@ -177,7 +177,7 @@ def undo_take(m, row):
     return 0
 
 
-@callee
+@borrower
 def free_slot(m, r):
     """Empty the slot of the row at `r`, if it has one."""
     r &= ADDRESS
@@ -192,7 +192,7 @@ def free_slot(m, r):
         m[TOP] -= 1
 
 
-@callee
+@borrower
 def free_unit(m, r):
     """The row at `r` ends (done or cut): book its unit's time and free the unit."""
     r &= ADDRESS
@@ -207,7 +207,7 @@ def free_unit(m, r):
         m[AT_UNIT + m[UNITS] * UNIT_FIELDS + U_NEED] -= 1
 
 
-@callee
+@borrower
 def wake(m, row):
     """Report `row` to Python if somebody waits for it."""
     if m[m[AT_ROW] + row * ROW_FIELDS + R_WATCH] & 1 != 0:
@@ -215,7 +215,7 @@ def wake(m, row):
         m[WOKEN] += 1
 
 
-@callee
+@borrower
 def drop_wait(m, row):
     """Take `row` off the list of rows that wait to give."""
     at = (m[AT_LIST] + L_WAIT * m[LIST]) & ADDRESS
@@ -227,7 +227,7 @@ def drop_wait(m, row):
             return
 
 
-@callee
+@borrower
 def give(m, row):
     """Apply the store changes of the end of `row`: 1 done, 0 it waits in ENDWAIT, or an error."""
     r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
@@ -247,7 +247,7 @@ def give(m, row):
     return 1
 
 
-@callee
+@borrower
 def finish(m, row):
     """End `row` now: stores, unit, claim, successors, block. Returns 0 or an error; the row may wait in ENDWAIT."""
     r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS
@@ -285,7 +285,7 @@ def finish(m, row):
     return 0
 
 
-@callee
+@borrower
 def release_dependents(m, b):
     """The block at `b` is done: blocks that waited for it alone may start."""
     e = m[b + B_DEP]
@@ -303,7 +303,7 @@ def release_dependents(m, b):
         e = after
 
 
-@callee
+@borrower
 def release_roots(m, line):
     """Make the rows of block number `line` that have no predecessor ready."""
     b = (m[AT_BLOCK] + line * BLOCK_FIELDS) & ADDRESS
@@ -314,7 +314,7 @@ def release_roots(m, line):
             make_ready(m, row)
 
 
-@callee
+@borrower
 def free_place(m):
     """Number of an empty slot for a row without a unit."""
     i = m[UNITS]
@@ -324,7 +324,7 @@ def free_place(m):
     return i
 
 
-@callee
+@borrower
 def start(m, row):
     """Start `row` now: stores, claim, unit, then its lead."""
     r = (m[AT_ROW] + row * ROW_FIELDS) & ADDRESS

@@ -66,10 +66,10 @@ from archsim.engine.core import (
     X_W,
     X_WC,
 )
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def set_rate(m, k, rate, now):
     """Book the work done at the old rate and set the new one; end = now + ceil(remaining / rate)."""
     k &= ADDRESS
@@ -88,20 +88,20 @@ def set_rate(m, k, rate, now):
     m[m[k + X_LANE] & ADDRESS] = now + ps if ps < MAX_PS - now else MAX_PS
 
 
-@callee
+@borrower
 def ordered(x):
     """Bits of a double >= 0 as an integer: same order, and neighbours are one apart."""
     return np.float64(x).view(np.int64)
 
 
-@callee
+@borrower
 def level_of(left, load):
     """Bits of the level ``left / load``; NO_LEVEL without a load."""
     x = ordered(float(left) / float(max(load, 1)))
     return x if load > 0 else NO_LEVEL
 
 
-@callee
+@borrower
 def freeze(m, k, rate, step):
     """Slot `k` keeps `rate` from step `step` of the filling on."""
     k &= ADDRESS
@@ -112,7 +112,7 @@ def freeze(m, k, rate, step):
     set_rate(m, k, rate, m[NOW])
 
 
-@callee
+@borrower
 def draw(m, record, part, rate):
     """Take the draw of a frozen row at `rate` out of the pool of its part at `part`, in the step at `record`."""
     part &= ADDRESS
@@ -125,7 +125,7 @@ def draw(m, record, part, rate):
     m[at + 2 * width] = level_of(left, load)
 
 
-@callee
+@borrower
 def shift(m, p, left, load):
     """The pool at `p` has `left` more capacity and `load` more load than the last filling found."""
     number = m[p + P_ID]
@@ -150,7 +150,7 @@ def shift(m, p, left, load):
         head = (head + m[STEP_WORDS]) & ADDRESS
 
 
-@callee
+@borrower
 def join(m, k):
     """Slot `k` has entered its pools: it is open for the next filling, or has its cap if they are all slack."""
     k &= ADDRESS
@@ -170,7 +170,7 @@ def join(m, k):
         head = (head + m[STEP_WORDS]) & ADDRESS
 
 
-@callee
+@borrower
 def part_from(m, k):
     """Slot `k` is about to leave its pools: the filling goes back to the step in which it froze."""
     lane = m[k + X_LANE] & ADDRESS
@@ -182,7 +182,7 @@ def part_from(m, k):
     m[lane + LANE_STEP * slots] = BEFORE
 
 
-@callee
+@borrower
 def floor_share(w, left, load, guess):
     """floor(w * left / load), exact; `guess` is off by at most two, so the wrapped remainder is the true one."""
     rate = np.int64(guess)
@@ -196,7 +196,7 @@ def floor_share(w, left, load, guess):
     return rate
 
 
-@callee
+@borrower
 def lowest_pool(m, record):
     """Number of the pool with the lowest exact level left / load, the lower among equals; -1 if no load is left."""
     record &= ADDRESS
@@ -214,7 +214,7 @@ def lowest_pool(m, record):
     return best
 
 
-@callee
+@borrower
 def exactly_lowest(m, record, limit):
     """The same by cross products, among the pools whose quotient is not above `limit`."""
     width = m[WIDTH] & ADDRESS
@@ -227,7 +227,7 @@ def exactly_lowest(m, record, limit):
     return best
 
 
-@callee
+@borrower
 def start_over(m):
     """The first record anew, and every flowing row open or, where all its pools are slack, at its cap."""
     width = m[WIDTH] & ADDRESS
@@ -252,7 +252,7 @@ def start_over(m):
         k = (k + SLOT_FIELDS) & ADDRESS
 
 
-@callee
+@borrower
 def reopen(m, keep):
     """Open the rows that froze in step `keep` or later; the lowest level at which an open row reaches its cap."""
     slots = m[SLOTS] & ADDRESS
@@ -267,7 +267,7 @@ def reopen(m, keep):
     return lowest
 
 
-@callee
+@borrower
 def freeze_capped(m, record, step, best, left, load, bits):
     """Freeze the open rows that reach their cap before pool `best` is full; how many there are."""
     level = np.int64(bits).view(np.float64)
@@ -286,7 +286,7 @@ def freeze_capped(m, record, step, best, left, load, bits):
     return n
 
 
-@callee
+@borrower
 def lowest_cap(m):
     """Lowest level at which an open row reaches its cap."""
     key = (m[AT_LANE] + LANE_KEY * m[SLOTS]) & ADDRESS
@@ -296,7 +296,7 @@ def lowest_cap(m):
     return lowest
 
 
-@callee
+@borrower
 def freeze_pool(m, record, step, best, left, load, bits):
     """Pool `best` is full: freeze its open rows at their shares."""
     level = np.int64(bits).view(np.float64)
@@ -319,7 +319,7 @@ def freeze_pool(m, record, step, best, left, load, bits):
     m[record + 2 * m[WIDTH] + best] = NO_LEVEL
 
 
-@callee
+@borrower
 def copy_record(m, source, to):
     """Copy what is left, loads and levels from record to record; the width is a multiple of four."""
     source &= ADDRESS
@@ -332,7 +332,7 @@ def copy_record(m, source, to):
         m[to + i + 3] = d
 
 
-@callee
+@borrower
 def solve(m):
     """Weighted max-min rates of all flowing rows (see the module's docstring)."""
     m[DIRTY] = 0

@@ -128,13 +128,17 @@ def test_core_imports_only_numpy_and_numba():
     assert {module for module, _ in imports(tree)} <= {"numpy", "numba", "__future__", "archsim.jit"}
 
 
+#: Marks of functions that kernels call.
+CALLED = ("callee", "borrower")
+
+
 @functools.cache
 def kernels(tree: ast.Module) -> list[ast.FunctionDef]:
     """Kernels of a file, and the functions that kernels call."""
 
     def compiled(node: ast.expr) -> bool:
         called = node.func if isinstance(node, ast.Call) else node
-        return isinstance(called, ast.Name) and called.id in ("njit", "callee")
+        return isinstance(called, ast.Name) and called.id in ("njit", *CALLED)
 
     return [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and any(map(compiled, n.decorator_list))]
 
@@ -179,11 +183,33 @@ def test_kernels_use_only_numpy_kernels_arguments_and_constants(path):
 def test_kernels_are_cached_and_nothing_else(path):
     for kernel in kernels(tree_of(path)):
         for decorator in kernel.decorator_list:
-            if isinstance(decorator, ast.Name) and decorator.id == "callee":
+            if isinstance(decorator, ast.Name) and decorator.id in CALLED:
                 continue
             assert isinstance(decorator, ast.Call), f"{kernel.name}: write @njit(cache=True)"
             options = {k.arg: ast.literal_eval(k.value) for k in decorator.keywords}
             assert options == {"cache": True}, f"{name_of(path)}.{kernel.name}: {options}"
+
+
+#: What of NumPy makes no array of numbers.
+OF_NUMBERS = {"int64", "uint64", "float64", "ceil", "floor", "sqrt", "log", "exp"}
+
+
+@pytest.mark.parametrize("path", WITH_KERNELS, ids=name_of)
+def test_borrowers_neither_make_nor_return_arrays(path):
+    """Their references are not counted, so an array that one gives back would be freed while it is in use."""
+    for kernel in kernels(tree_of(path)):
+        if not any(isinstance(mark, ast.Name) and mark.id == "borrower" for mark in kernel.decorator_list):
+            continue
+        nodes = list(ast.walk(kernel))
+        of_numpy = {n.attr for n in nodes if isinstance(n, ast.Attribute) and getattr(n.value, "id", "") == "np"}
+        assert of_numpy <= OF_NUMBERS, f"{kernel.name} calls np.{of_numpy - OF_NUMBERS}"
+        assert not [n for n in nodes if isinstance(n, ast.Slice)], f"{kernel.name} takes a part of an array"
+        arrays = {n.value.id for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
+        arrays |= {argument.arg for argument in kernel.args.args if argument.arg == "m"}
+        returned = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+        for value in returned:
+            parts = value.elts if isinstance(value, ast.Tuple) else [value]
+            assert not {part.id for part in parts if isinstance(part, ast.Name)} & arrays, f"{kernel.name} returns one"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
