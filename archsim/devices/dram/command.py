@@ -55,14 +55,14 @@ from archsim.devices.dram.queues import (
     push_priority,
     refresh_bank,
 )
-from archsim.jit import callee
+from archsim.jit import borrower
 
 # Why `run` came back.
 DONE, NEEDS_REQUESTS, LOG_FULL, STUCK, TIME_UP = range(5)
 LOG_WORDS = 7
 
 
-@callee
+@borrower
 def upkeep(m, channel):
     """Command that the head of the priority queue needs next; its bank or rank goes to DID_BANK."""
     head, target = m[m[channel + PRIORITY]], m[channel + WHICH]
@@ -76,7 +76,7 @@ def upkeep(m, channel):
     return command
 
 
-@callee
+@borrower
 def needed(m, channel, now):
     """Command the chosen request needs, counted if it is its first; slot and bank go to DID_SLOT and DID_BANK."""
     which = m[channel + WHICH]
@@ -104,7 +104,7 @@ def needed(m, channel, now):
     return command
 
 
-@callee
+@borrower
 def queue_refreshes(m, channel, now):
     """Queue the refreshes that are due at `now`."""
     for r in range(m[N_RANKS]):
@@ -120,7 +120,7 @@ def queue_refreshes(m, channel, now):
     m[channel + DIRTY] = 1
 
 
-@callee
+@borrower
 def queue_closes(m, channel, now):
     """Queue the closed-row precharges that `now` allows; CLOSE_AT becomes the next cycle in which one may be due."""
     gate, due = m[GATES + PRE], NEVER
@@ -137,7 +137,7 @@ def queue_closes(m, channel, now):
     m[channel + CLOSE_AT] = due
 
 
-@callee
+@borrower
 def wait_second(m, channel, now):
     """Keep the next first activate away until the pending second one has had a slot of its own."""
     first = m[channel + FIRST_RANK] + RANK_READY + m[GATES + ACT]

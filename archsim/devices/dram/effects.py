@@ -15,10 +15,10 @@ from archsim.devices.dram.layout import (
 
 # isort: on
 from archsim.devices.dram.queues import earliest, note_departure, refresh_bank, sort_lists
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def apply_timing(m, command, rank, bank, now):
     """Raise the earliest cycles that an issue of `command` pushes; a rank command has bank -1."""
     effect = m[EFFECTS] + command * EFFECT
@@ -47,7 +47,7 @@ def apply_timing(m, command, rank, bank, now):
             m[gate] = max(m[gate], m[ring + 1 + ((last - m[e]) & (WINDOW - 1))] + m[e + 2])
 
 
-@callee
+@borrower
 def close_banks(m, rank, banks, now):
     """`banks` banks of the rank close: account the time in which any was open."""
     if banks > 0:
@@ -56,7 +56,7 @@ def close_banks(m, rank, banks, now):
             m[rank + OPEN_CYCLES] += now - m[rank + OPEN_SINCE]
 
 
-@callee
+@borrower
 def after_column(m, channel, bank, here, command, now):
     """After a column command: statistics of its source, bank, data clock, buffers, next closed-row precharge."""
     write, rank = m[here + TAG] & WRITE_BIT, m[bank + BANK_RANK]
@@ -93,7 +93,7 @@ def after_column(m, channel, bank, here, command, now):
     m[channel + N_FREE] += 1
 
 
-@callee
+@borrower
 def after_activate(m, channel, bank, here, now):
     """State after a (first) activate: its request moves to the active buffer."""
     rank, row = m[bank + BANK_RANK], m[here + ROW]
@@ -118,14 +118,14 @@ def after_activate(m, channel, bank, here, now):
     sort_lists(m, bank)
 
 
-@callee
+@borrower
 def after_precharge(m, bank, now):
     """State after a precharge."""
     m[bank + OPEN], m[bank + CLOSING], m[bank + AWAITED] = -1, 0, 0
     close_banks(m, m[bank + BANK_RANK], 1, now)
 
 
-@callee
+@borrower
 def after_rank_precharge(m, rank, now):
     """State after a precharge of all banks, or of nothing before a refresh."""
     first = m[rank + RANK_BANKS]

@@ -19,25 +19,25 @@ from archsim.devices.dram.layout import (
 )  # fmt: skip
 
 # isort: on
-from archsim.jit import callee
+from archsim.jit import borrower
 
 QUEUED, ANSWERED_NOW = range(2)
 
 
-@callee
+@borrower
 def earliest(m, bank, gate):
     """Earliest cycle of a command of a gate in a bank."""
     return max(m[bank + READY + gate], m[m[bank + BANK_GROUP] + gate], m[m[bank + BANK_RANK] + RANK_READY + gate])
 
 
-@callee
+@borrower
 def filter_at(m, bank, cell):
     """Counter of an address in the write filter of its channel."""
     mixed = ((cell << 6) + m[bank + BANK_ID]) * 0x19E3779  # below 2**62: rows, columns and banks take 37 bits at most
     return m[m[bank + BANK_CHANNEL] + FILTER] + ((mixed >> 20) & (FILTER_SIZE - 1))
 
 
-@callee
+@borrower
 def drop_candidate(m, candidate):
     """Take a candidate out of its list, if it stands there."""
     place = m[candidate + C_PLACE]
@@ -51,7 +51,7 @@ def drop_candidate(m, candidate):
         m[candidate + C_PLACE] = -1
 
 
-@callee
+@borrower
 def set_candidate(m, candidate, bank, gate, age):
     """Make a candidate live (or change it)."""
     m[candidate + C_READY] = m[bank + READY + gate]
@@ -66,7 +66,7 @@ def set_candidate(m, candidate, bank, gate, age):
         m[queue + LIVE] = place + 1
 
 
-@callee
+@borrower
 def refresh_bank(m, bank):
     """Recompute the candidates of a bank in both queues after its state, lists or earliest cycles changed."""
     opened = m[bank + OPEN]
@@ -89,7 +89,7 @@ def refresh_bank(m, bank):
             drop_candidate(m, first + CANDIDATE)
 
 
-@callee
+@borrower
 def sort_lists(m, bank):
     """Find the oldest hit and the oldest miss of both lists of a bank that has just opened."""
     opened = m[bank + OPEN]
@@ -108,7 +108,7 @@ def sort_lists(m, bank):
         m[requests + MISS] = miss
 
 
-@callee
+@borrower
 def leave_queue(m, channel, bank, here):
     """Take a request out of its queue and its bank's list, keeping its slot; the oldest hit moves on if it was this."""
     queue = m[here + TAG] & WRITE_BIT
@@ -132,7 +132,7 @@ def leave_queue(m, channel, bank, here):
         m[requests + HIT] = after
 
 
-@callee
+@borrower
 def pop_priority(m, channel):
     """Remove the head of the priority queue."""
     m[channel + N_PRIORITY] -= 1
@@ -141,7 +141,7 @@ def pop_priority(m, channel):
         m[k] = m[k + 2]
 
 
-@callee
+@borrower
 def push_priority(m, channel, command, target):
     """Append to the priority queue."""
     at = m[channel + PRIORITY] + 2 * m[channel + N_PRIORITY]
@@ -149,7 +149,7 @@ def push_priority(m, channel, command, target):
     m[channel + N_PRIORITY] += 1
 
 
-@callee
+@borrower
 def choose_urgent(m, channel, now):
     """Set AT, WHAT and WHICH from the active buffer and the priority queue."""
     follow = m[channel + FOLLOW] if m[channel + FOLLOW_AT] == now else -1
@@ -187,7 +187,7 @@ def choose_urgent(m, channel, now):
     m[channel + AT], m[channel + WHAT], m[channel + WHICH] = best, what, which
 
 
-@callee
+@borrower
 def choose_queued(m, channel, now):
     """Put a queued request in place of the channel's choice if it comes earlier; the oldest of the first ready wins."""
     queue = m[channel + MODE]
@@ -210,7 +210,7 @@ def choose_queued(m, channel, now):
             m[channel + WHICH] = which
 
 
-@callee
+@borrower
 def answered(m, source, place, cell, clock):
     """True if the write queue answers a request: a read is forwarded, a write merged; it departs at DEPARTED."""
     write = place & 1
@@ -228,7 +228,7 @@ def answered(m, source, place, cell, clock):
     return here >= 0
 
 
-@callee
+@borrower
 def accept(m, source, place, cell, row, clock):
     """Queue one request (there is room); it becomes a candidate if it is the first of its kind in its bank."""
     write = place & 1
@@ -273,7 +273,7 @@ def accept(m, source, place, cell, row, clock):
     m[channel + FRESH] = max(fresh, 0)
 
 
-@callee
+@borrower
 def note_departure(m, source, gone):
     """Insert a departure into a source's ring, kept in ascending order."""
     first = m[source + RING]
@@ -285,7 +285,7 @@ def note_departure(m, source, gone):
     m[source + RING_SIZE] += 1
 
 
-@callee
+@borrower
 def book_offer(m, source, k, write, answer, clock):
     """Account a request that a source has got rid of."""
     m[NEXT_AGE] += 1
@@ -307,7 +307,7 @@ def book_offer(m, source, k, write, answer, clock):
             note_departure(m, source, m[DEPARTED])
 
 
-@callee
+@borrower
 def offer_at(m, source, clock):
     """First cycle from `clock` on in which a source may offer its next request (NEVER: not before a departure)."""
     when = clock
@@ -326,7 +326,7 @@ def offer_at(m, source, clock):
     return max(when, m[source + OFFERED] * m[source + PACE] >> 16)
 
 
-@callee
+@borrower
 def judge(m, channel, now):
     """Decide read or write mode; say in DIRTY whether the choice must be made again."""
     reads, writes = m[channel + COUNT], 1000 * m[channel + COUNT + 1]

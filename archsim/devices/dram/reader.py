@@ -23,7 +23,7 @@ from numba import njit
 
 from archsim.config.finding import shipped
 from archsim.config.regular import what_is
-from archsim.jit import callee
+from archsim.jit import borrower
 from archsim.units import InputError, quote, suggest
 
 FORMATS = ("rw-hex", "ldst", "dramsim3")
@@ -52,7 +52,7 @@ class Block(NamedTuple):
     cycle: np.ndarray
 
 
-@callee
+@borrower
 def _number(text, at, end, base):
     """Digits from `at`: value and the position behind them; -1 for the value if there are none or too many."""
     value, first = 0, at
@@ -73,7 +73,7 @@ def _number(text, at, end, base):
     return (value if at > first else -1), at
 
 
-@callee
+@borrower
 def _word(text, at, end, style):
     """Request word at `at`: 0 read, 1 write, -1 neither; and the position behind it."""
     c = text[at]
@@ -99,7 +99,7 @@ def _word(text, at, end, style):
     return -1, at
 
 
-@callee
+@borrower
 def _blanks(text, at, end):
     """Position behind spaces, tabs and carriage returns."""
     while at < end and (text[at] == 32 or text[at] == 9 or text[at] == 13):
@@ -107,7 +107,7 @@ def _blanks(text, at, end):
     return at
 
 
-@callee
+@borrower
 def _address(text, at, end, style):
     """Address at `at` and the position behind it."""
     prefixed = at + 1 < end and text[at] == 48 and (text[at + 1] == 120 or text[at + 1] == 88)

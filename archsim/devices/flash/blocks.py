@@ -9,16 +9,16 @@ from numba import njit
 
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.memory import append
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def block_of(m, plane, entry):
     """Handle of the block that a mapping entry of a plane points to."""
     return m[plane + k.P_BLOCKS] + ((entry - 1) >> k.PAGE_BITS) * k.B_FIELDS
 
 
-@callee
+@borrower
 def aim(m, tr, plane, entry):
     """Aim a transaction at the page of a mapping entry."""
     m[tr + k.T_PLANE], m[tr + k.T_ENTRY] = plane, entry
@@ -28,7 +28,7 @@ def aim(m, tr, plane, entry):
     m[tr + k.T_UNIT], m[tr + k.T_BIT] = m[plane + k.P_UNIT], m[plane + k.P_BIT]
 
 
-@callee
+@borrower
 def enter(m, queue, tr):
     """Put a transaction into a queue of its chip."""
     unit = m[tr + k.T_UNIT]
@@ -37,7 +37,7 @@ def enter(m, queue, tr):
     append(m, unit + queue, tr)
 
 
-@callee
+@borrower
 def pool_changed(m, plane, step):
     """Add `step` to the free blocks of a plane and keep count of the planes of a chip that are nearly out of them."""
     before = m[plane + k.P_POOL] < m[k.K_GC_HARD]
@@ -46,7 +46,7 @@ def pool_changed(m, plane, step):
     m[m[plane + k.P_UNIT] + k.U_URGENT] += int(after) - int(before)
 
 
-@callee
+@borrower
 def take_block(m, plane):
     """Open the free block with the fewest erases, the one freed first among equals; -1 when there is none."""
     best = -1
@@ -66,7 +66,7 @@ def take_block(m, plane):
     return best
 
 
-@callee
+@borrower
 def next_page(m, plane, frontier, logical):
     """Hand out the next page of a plane's open block as a mapping entry; `frontier` is ``P_USER`` or ``P_GC``."""
     block = m[plane + frontier]
@@ -79,7 +79,7 @@ def next_page(m, plane, frontier, logical):
     return m[block + k.B_ENTRY] + page
 
 
-@callee
+@borrower
 def room_for_collection(m, plane):
     """Pages that collection can still write in a plane, beyond those promised to running collections."""
     room = m[plane + k.P_POOL] * m[k.K_PAGES_PER_BLOCK] - m[plane + k.P_RESERVED]
@@ -89,7 +89,7 @@ def room_for_collection(m, plane):
     return room
 
 
-@callee
+@borrower
 def has_space(m, plane):
     """Whether the host may take a page, which may cost a free block, without starving collection."""
     if m[plane + k.P_POOL] < m[k.K_WRITE_STOP]:
@@ -97,7 +97,7 @@ def has_space(m, plane):
     return room_for_collection(m, plane) >= m[k.K_PAGES_PER_BLOCK]
 
 
-@callee
+@borrower
 def plane_of(m, logical):
     """Handle of the plane of a logical page."""
     return m[m[k.A_LAYOUT] + logical % m[k.K_TOTAL_PLANES]]

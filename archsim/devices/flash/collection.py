@@ -13,7 +13,7 @@ from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import aim, block_of, enter, next_page, room_for_collection, take_block
 from archsim.devices.flash.memory import new_transaction
 from archsim.devices.flash.random import draw
-from archsim.jit import callee
+from archsim.jit import borrower, callee
 
 
 @callee
@@ -33,7 +33,7 @@ def choose(m, plane, greedy):
     return best
 
 
-@callee
+@borrower
 def collect(m, plane, needed):
     """Start collecting one block of a plane; returns 1 when that queued anything.
 
@@ -62,7 +62,7 @@ def collect(m, plane, needed):
     return 0
 
 
-@callee
+@borrower
 def move(m, plane, block):
     """Queue the reads of a block's valid pages and its erase, which waits until the last page is rewritten."""
     erase = new_transaction(m, k.ERASE, -1, -1, 0)
@@ -80,7 +80,7 @@ def move(m, plane, block):
     return 1
 
 
-@callee
+@borrower
 def rewrite(m, tr):
     """Turn a collection read that has arrived into the write of the page to its new place."""
     plane, logical = m[tr + k.T_PLANE], m[tr + k.T_LOGICAL]
@@ -97,7 +97,7 @@ def rewrite(m, tr):
     enter(m, k.Q_GC_WRITE, tr)
 
 
-@callee
+@borrower
 def block_idle(m, plane, block):
     """Go on once a block has no host operation under way: move it, or collect for a page that waits for space.
 

@@ -15,10 +15,10 @@ from archsim.devices.flash.host import delivered, send_message
 from archsim.devices.flash.memory import append, at, bits, drop_transaction, new_transaction, oldest, put, remove, take
 from archsim.devices.flash.nand import ask_all
 from archsim.devices.flash.translation import erased, locate, moved, segment_arrived
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def at_device(m):
     """Deliver a message to the device; returns the request that is complete there, or -1."""
     message = delivered(m, k.DOWN_LINK, k.DOWN)
@@ -44,7 +44,7 @@ def at_device(m):
     return -1
 
 
-@callee
+@borrower
 def arrived(m, request, first):
     """Pages of a request from its page `first` on go to translation, by way of the firmware.
 
@@ -62,7 +62,7 @@ def arrived(m, request, first):
     return queued
 
 
-@callee
+@borrower
 def page_transaction(m, request, page):
     """Transaction of the page number `page` of a request, with the sectors that the request touches in it."""
     low = m[request + k.R_LOW] if page == 0 else 0
@@ -71,7 +71,7 @@ def page_transaction(m, request, page):
     return new_transaction(m, kind, request, m[request + k.R_FIRST] + page, ((1 << (high - low)) - 1) << low)
 
 
-@callee
+@borrower
 def page_ns(m):
     """Time of the firmware for the page it is at."""
     request, page = m[k.F_REQUEST], m[k.F_PAGE]
@@ -83,7 +83,7 @@ def page_ns(m):
     return duration
 
 
-@callee
+@borrower
 def firmware_next(m):
     """Start the firmware on the next request, if there is one."""
     request = oldest(m, k.RING_FIRMWARE)
@@ -97,7 +97,7 @@ def firmware_next(m):
     at(m, k.FIRMWARE, m[k.NOW] + page_ns(m))
 
 
-@callee
+@borrower
 def firmware(m):
     """Pass on the page that the firmware is through with, and those after it that cost no time."""
     request = m[k.F_REQUEST]
@@ -123,13 +123,13 @@ def firmware(m):
         ask_all(m)
 
 
-@callee
+@borrower
 def buffer_of(m, page):
     """Handle of the buffer that a logical page may use."""
     return m[k.A_BUFFERS] + (page & m[k.Z_BUFFERS]) * k.H_FIELDS
 
 
-@callee
+@borrower
 def read_ahead(m, last):
     """Read the pages that follow `last` into buffers; returns 1 when that queued anything."""
     if not last < m[k.AHEAD_NEXT] <= last + 1 + m[k.K_AHEAD]:
@@ -146,7 +146,7 @@ def read_ahead(m, last):
     return queued
 
 
-@callee
+@borrower
 def load_buffer(m, buffer, page):
     """Read a page into its buffer; returns 1 when that queued anything."""
     m[buffer + k.H_PAGE], m[buffer + k.H_ARRIVED] = page + 1, 0
@@ -154,7 +154,7 @@ def load_buffer(m, buffer, page):
     return locate(m, new_transaction(m, k.AHEAD_READ, -1, page, (1 << m[k.K_SECTORS]) - 1), plane_of(m, page))
 
 
-@callee
+@borrower
 def buffered(m, request, page, number):
     """Serve a page of a sequential read from its buffer, filled when needed; returns 1 when that queued anything."""
     buffer = buffer_of(m, page)
@@ -168,7 +168,7 @@ def buffered(m, request, page, number):
     return 0 if own else load_buffer(m, buffer, page)
 
 
-@callee
+@borrower
 def buffer_arrived(m, page):
     """Page read ahead is in its buffer: serve those who wait for it."""
     buffer = buffer_of(m, page)
@@ -180,7 +180,7 @@ def buffer_arrived(m, page):
         drop_transaction(m, waiter)
 
 
-@callee
+@borrower
 def written(m, tr):
     """Count the sectors of a host's program that is done and drop a buffered copy of its page."""
     m[k.PROGRAMMED_SECTORS] += bits(m[tr + k.T_SECTORS])
@@ -189,7 +189,7 @@ def written(m, tr):
         m[buffer + k.H_PAGE] = 0
 
 
-@callee
+@borrower
 def request_done(m, request):
     """Last page of a request is done: data up, fetch of a waiting request, completion up."""
     m[k.IN_DEVICE] -= 1
@@ -203,7 +203,7 @@ def request_done(m, request):
     send_message(m, k.UP_LINK, k.UP, request << 3 | k.M_COMPLETION)
 
 
-@callee
+@borrower
 def page_served(m, request):
     """One page of a request is done."""
     if m[k.K_DATA_BY_PAGE] and not m[request + k.S_WRITE]:
@@ -213,7 +213,7 @@ def page_served(m, request):
         request_done(m, request)
 
 
-@callee
+@borrower
 def read_done(m, channel):
     """End the transfer of a page of the host's in the usual case.
 
@@ -235,7 +235,7 @@ def read_done(m, channel):
     return request if m[request + k.R_LEFT] == 0 else 0
 
 
-@callee
+@borrower
 def serviced(m, tr):
     """End an operation: read data are in the controller, a program or an erase is done; 1 when that queued anything."""
     kind, block, plane = m[tr + k.T_KIND], m[tr + k.T_BLOCK], m[tr + k.T_PLANE]

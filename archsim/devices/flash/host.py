@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.memory import at, oldest, put, take
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def send_message(m, link, slot, message):
     """Put a message behind those on a direction of the link: ``DOWN_LINK`` and ``DOWN``, or ``UP_LINK`` and ``UP``.
 
@@ -34,7 +34,7 @@ def send_message(m, link, slot, message):
     m[k.SEQ] += 1
 
 
-@callee
+@borrower
 def delivered(m, link, slot):
     """Take the message that has arrived; the event of the one behind it is next."""
     head = m[link + k.L_HEAD]
@@ -49,7 +49,7 @@ def delivered(m, link, slot):
     return message
 
 
-@callee
+@borrower
 def next_request(m):
     """Take the next request of the source; a free slot and a request must be there."""
     m[k.FREE_REQUESTS] -= 1
@@ -66,7 +66,7 @@ def next_request(m):
     return request
 
 
-@callee
+@borrower
 def prepared(m, request):
     """Hand a request to the host core; returns whether it is ready at once because that takes no time."""
     if m[k.K_ISSUE_NS] + m[k.K_ISSUE_PAGE_NS] == 0:
@@ -77,13 +77,13 @@ def prepared(m, request):
     return False
 
 
-@callee
+@borrower
 def core_ns(m, request):
     """Time of the issuing core for a request."""
     return m[k.K_ISSUE_NS] + m[k.K_ISSUE_PAGE_NS] * ((m[request + k.S_SECTORS] + 7) >> 3)
 
 
-@callee
+@borrower
 def issued(m):
     """Queue the request that the host core has prepared, and start on the next."""
     enqueue(m, take(m, k.RING_CORE))
@@ -92,7 +92,7 @@ def issued(m):
         at(m, k.CORE, m[k.NOW] + core_ns(m, following))
 
 
-@callee
+@borrower
 def enqueue(m, request):
     """Put a request into the submission queue and ring its bell, or let it wait while the queue is full."""
     if m[k.TAIL] - m[k.HEAD_SEEN] >= m[k.K_HOST_QUEUE] - 1:
@@ -105,7 +105,7 @@ def enqueue(m, request):
     send_message(m, k.DOWN_LINK, k.DOWN, k.M_BELL)
 
 
-@callee
+@borrower
 def at_host(m):
     """Deliver a message to the host; returns the request that has completed, or -1."""
     message = delivered(m, k.UP_LINK, k.UP)
@@ -119,7 +119,7 @@ def at_host(m):
     return -1
 
 
-@callee
+@borrower
 def completed(m, request):
     """Count a request whose completion is at the host; returns whether one that waited may enter the queue now."""
     write = m[request + k.S_WRITE]
@@ -138,7 +138,7 @@ def completed(m, request):
     return oldest(m, k.RING_WAIT) >= 0
 
 
-@callee
+@borrower
 def acknowledge(m):
     """Ring the bell for a completion; returns whether the thread has a next request at once."""
     send_message(m, k.DOWN_LINK, k.DOWN, k.M_COMPLETION_BELL)
@@ -156,7 +156,7 @@ def acknowledge(m):
     return False
 
 
-@callee
+@borrower
 def submit(m):
     """Take the next request of the source and let the host core prepare it."""
     request = next_request(m)
@@ -164,7 +164,7 @@ def submit(m):
         enqueue(m, request)
 
 
-@callee
+@borrower
 def woken(m):
     """Let a thread that waited for its completion issue the next request."""
     take(m, k.RING_WAKE)
@@ -175,7 +175,7 @@ def woken(m):
         at(m, k.WAKE, following)
 
 
-@callee
+@borrower
 def arrive(m):
     """Submit the first requests of a closed loop, or the next one of a source with times."""
     m[k.STARTED] = 1

@@ -11,7 +11,7 @@ import numpy as np
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.geometry import SsdSpec
 from archsim.devices.flash.tables import Config, Tables
-from archsim.jit import callee
+from archsim.jit import borrower
 from archsim.units import InputError
 
 #: Requests of a trace that may wait for the submission queue; one more enters when another leaves.
@@ -172,14 +172,14 @@ def _empty_lists(m: np.ndarray, config: Config, sizes: dict[int, int]) -> None:
     rows(m, k.A_BUFFERS, sizes[k.A_BUFFERS] // k.H_FIELDS, k.H_FIELDS)[:, k.H_HEAD :] = -1
 
 
-@callee
+@borrower
 def at(m, slot, time):
     """Schedule the end at `time` of something that begins now, as the event of `slot`."""
     m[slot], m[slot + k.E_START], m[slot + k.E_ORDER] = time, m[k.NOW], m[k.SEQ]
     m[k.SEQ] += 1
 
 
-@callee
+@borrower
 def put(m, ring, value):
     """Append to a ring; returns how many entries it now holds."""
     base = m[k.A_RINGS] + ring * m[k.Z_RING]
@@ -188,7 +188,7 @@ def put(m, ring, value):
     return m[base + k.I_TAIL] - m[base + k.I_HEAD]
 
 
-@callee
+@borrower
 def oldest(m, ring):
     """Oldest entry of a ring, -1 when it is empty."""
     base = m[k.A_RINGS] + ring * m[k.Z_RING]
@@ -197,7 +197,7 @@ def oldest(m, ring):
     return m[base + k.I_DATA + (m[base + k.I_HEAD] & m[k.Z_MASK])]
 
 
-@callee
+@borrower
 def take(m, ring):
     """Remove and return the oldest entry of a ring, which must hold one."""
     base = m[k.A_RINGS] + ring * m[k.Z_RING]
@@ -206,7 +206,7 @@ def take(m, ring):
     return value
 
 
-@callee
+@borrower
 def append(m, ends, tr):
     """Append a transaction to the list whose head is ``m[ends]`` and whose tail is ``m[ends + 1]``."""
     last = m[ends + 1]
@@ -216,7 +216,7 @@ def append(m, ends, tr):
     m[ends + 1] = tr
 
 
-@callee
+@borrower
 def remove(m, ends, tr):
     """Take a transaction out of its list."""
     before, after = m[tr + k.T_PREV], m[tr + k.T_NEXT]
@@ -224,7 +224,7 @@ def remove(m, ends, tr):
     m[ends + 1 if after < 0 else after + k.T_PREV] = before
 
 
-@callee
+@borrower
 def new_transaction(m, kind, request, logical, sectors):
     """Take a transaction from the stack; `sectors` is a bitmap. The memory is made with enough of them."""
     m[k.FREE_TRANSACTIONS] -= 1
@@ -235,14 +235,14 @@ def new_transaction(m, kind, request, logical, sectors):
     return tr
 
 
-@callee
+@borrower
 def drop_transaction(m, tr):
     """Give a transaction back."""
     m[m[k.A_FREE_TRANSACTION] + m[k.FREE_TRANSACTIONS]] = tr
     m[k.FREE_TRANSACTIONS] += 1
 
 
-@callee
+@borrower
 def bits(value):
     """Set bits of a sector bitmap."""
     value -= value >> 1 & 0x5555555555555555

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.memory import append, at, remove
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def gather(m, ends, unit, key, mask):
     """Move entries of a queue that can share a command to the chip; returns the planes taken so far.
 
@@ -35,7 +35,7 @@ def gather(m, ends, unit, key, mask):
     return mask
 
 
-@callee
+@borrower
 def send(m, unit):
     """Occupy chip and channel with the command whose transactions the chip has been given."""
     tr = m[unit + k.U_HEAD]
@@ -70,7 +70,7 @@ def send(m, unit):
     m[m[unit + k.U_SLOT] + k.E_START] = command
 
 
-@callee
+@borrower
 def settle(m, channel):
     """Find out whether a channel is busy: a command whose end nobody waited for may be over.
 
@@ -86,7 +86,7 @@ def settle(m, channel):
     return m[channel + k.C_BUSY]
 
 
-@callee
+@borrower
 def choose_queues(m, unit):
     """Queue a chip serves next and the one whose entries may join (0: none), as ``first << 8 | second``; or -1.
 
@@ -116,7 +116,7 @@ def choose_queues(m, unit):
     return k.Q_MAP_WRITE << 8 if m[unit + k.Q_MAP_WRITE] >= 0 else -1
 
 
-@callee
+@borrower
 def some_ready(m, channel):
     """Whether a chip of a channel is idle and has anything queued."""
     if m[channel + k.C_QUEUED] == 0:
@@ -127,7 +127,7 @@ def some_ready(m, channel):
     return False
 
 
-@callee
+@borrower
 def ask_channel(m, channel):
     """Offer a free channel to its chips in turn until one takes it.
 
@@ -152,7 +152,7 @@ def ask_channel(m, channel):
             return
 
 
-@callee
+@borrower
 def ask_for_reads(m, channel):
     """Offer a free channel to its chips in the usual case: the next one that is ready has only reads of the host's.
 
@@ -198,7 +198,7 @@ def ask_for_reads(m, channel):
     return 1 + 0 * m[k.NOW]
 
 
-@callee
+@borrower
 def some_idle(m):
     """Whether a channel is free whose chips have anything queued."""
     first = m[k.A_CHANNELS]
@@ -208,7 +208,7 @@ def some_idle(m):
     return False
 
 
-@callee
+@borrower
 def ask_all(m):
     """Offer every free channel to its chips, as newly queued pages do."""
     first = m[k.A_CHANNELS]
@@ -217,14 +217,14 @@ def ask_all(m):
             ask_channel(m, channel)
 
 
-@callee
+@borrower
 def transfer(m, channel, tr):
     """Start moving the data of a page that was read over its channel."""
     m[channel + k.C_BUSY], m[channel + k.C_TRANSACTION] = 1, tr
     at(m, m[channel + k.C_SLOT], m[k.NOW] + m[tr + k.T_DATA])
 
 
-@callee
+@borrower
 def array_read(m, unit):
     """Array time of a read is over: its pages claim the channel; those that find it busy wait in order."""
     channel = m[unit + k.U_CHANNEL]
@@ -240,7 +240,7 @@ def array_read(m, unit):
         tr = after
 
 
-@callee
+@borrower
 def release(m, channel):
     """Give a channel that has just fallen free to waiting read data; returns whether to ask its chips instead."""
     m[channel + k.C_BUSY] = 0
@@ -253,7 +253,7 @@ def release(m, channel):
     return some_ready(m, channel)
 
 
-@callee
+@borrower
 def command_taken(m, channel):
     """Offer a channel that has just fallen free to its chips when commands go first; returns whether one took it."""
     if not m[k.K_COMMANDS_FIRST] or not some_ready(m, channel):

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from archsim.jit import callee
+from archsim.jit import borrower
 
 MODULI = (4294967087, 4294944443)
 #: Companion matrices of the two recurrences; negative coefficients count from the modulus.
@@ -67,7 +67,7 @@ def start_state(seed: int) -> np.ndarray:
     return (column % MODULUS).ravel()
 
 
-@callee
+@borrower
 def draw(state):
     """Draw the next number of a stream, in (0, 1); advances `state` (int64[6]) in place."""
     # 2.328306549295728e-10 is 1 / (first modulus + 1) as the reference rounds it.

@@ -6,10 +6,10 @@ from numba import njit
 
 from archsim.devices.flash import columns as k
 from archsim.devices.flash.geometry import SECTOR_BYTES
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def message_ns(m, sectors):
     """Link time of a message with the data of so many sectors, see :func:`archsim.devices.flash.tables.message_ns`."""
     size = sectors * SECTOR_BYTES

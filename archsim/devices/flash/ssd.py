@@ -34,10 +34,10 @@ from archsim.devices.flash.nand import (
     some_idle,
 )
 from archsim.devices.flash.translation import locate_reads
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def page_arrived(m, channel):
     """Pass on the data of a page that was read, whatever it was for."""
     tr = m[channel + k.C_TRANSACTION]
@@ -49,7 +49,7 @@ def page_arrived(m, channel):
         m[unit + k.U_BUSY] = 0
 
 
-@callee
+@borrower
 def programmed(m, unit):
     """End a program or an erase of a chip."""
     tr, queued = m[unit + k.U_HEAD], 0
@@ -65,7 +65,7 @@ def programmed(m, unit):
         ask_channel(m, channel)
 
 
-@callee
+@borrower
 def next_event(m):
     """Take the next slot; -1 when nothing is pending.
 
@@ -87,7 +87,7 @@ def next_event(m):
     return slot + 0 * m[k.NOW]
 
 
-@callee
+@borrower
 def seldom(m, slot):
     """Events of what the reference does not have, and arrivals."""
     if slot == k.FIRMWARE:

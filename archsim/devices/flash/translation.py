@@ -12,10 +12,10 @@ from archsim.devices.flash import columns as k
 from archsim.devices.flash.blocks import aim, block_of, enter, has_space, next_page, plane_of, pool_changed
 from archsim.devices.flash.collection import collect
 from archsim.devices.flash.memory import append, bits, new_transaction, remove
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def locate_reads(m, request):
     """Translate and queue the pages of a read in the usual case; returns how many, the rest needs :func:`locate`.
 
@@ -57,7 +57,7 @@ def locate_reads(m, request):
     return page + 0 * m[k.NOW]
 
 
-@callee
+@borrower
 def locate(m, tr, plane):
     """Translate a page of the host's on `plane` and queue it; returns 1 when anything was queued at a chip.
 
@@ -86,7 +86,7 @@ def locate(m, tr, plane):
     return 1
 
 
-@callee
+@borrower
 def locate_first(m, tr, plane):
     """Give a page that is read before it was ever written a place."""
     if not has_space(m, plane):
@@ -101,7 +101,7 @@ def locate_first(m, tr, plane):
     return filled(m, plane, entry)
 
 
-@callee
+@borrower
 def locate_write(m, tr, plane, old):
     """Give a write its new page; sectors it does not cover are read from the page at entry `old` first."""
     if not has_space(m, plane):
@@ -129,7 +129,7 @@ def locate_write(m, tr, plane, old):
     return filled(m, plane, entry)
 
 
-@callee
+@borrower
 def filled(m, plane, entry):
     """Check the plane's free blocks when the host's page at `entry`, mapped by now, ends its block; returns 1."""
     full = ((entry - 1) & k.PAGE_MASK) + 1 == m[k.K_PAGES_PER_BLOCK]
@@ -138,7 +138,7 @@ def filled(m, plane, entry):
     return 1
 
 
-@callee
+@borrower
 def wait_for_space(m, tr, plane):
     """Let a page of the host wait until its plane has free blocks; starts a collection when none runs."""
     append(m, plane + k.P_HEAD, tr)
@@ -147,7 +147,7 @@ def wait_for_space(m, tr, plane):
     return 0
 
 
-@callee
+@borrower
 def moved(m, tr):
     """End the move of a page: unlock it, let those who waited for it go on; returns 1 when that queued anything."""
     plane, logical, erase = m[tr + k.T_PLANE], m[tr + k.T_LOGICAL], m[tr + k.T_LINK]
@@ -168,7 +168,7 @@ def moved(m, tr):
     return queued
 
 
-@callee
+@borrower
 def erased(m, tr):
     """Give an erased block back and let waiting pages of its plane go on; returns 1 when that queued anything."""
     plane, block = m[tr + k.T_PLANE], m[tr + k.T_BLOCK]
@@ -189,7 +189,7 @@ def erased(m, tr):
     return queued
 
 
-@callee
+@borrower
 def mapping_transaction(m, kind, queue, segment):
     """Queue the read or write-back of a mapping page at the plane it lives in."""
     tr = new_transaction(m, kind, -1, segment, 0)
@@ -198,7 +198,7 @@ def mapping_transaction(m, kind, queue, segment):
     enter(m, queue, tr)
 
 
-@callee
+@borrower
 def fetch_segment(m, segment, tr):
     """Let a page wait for its mapping page, and read that one unless it is on its way."""
     waiting = m[segment + k.G_HEAD] >= 0
@@ -210,7 +210,7 @@ def fetch_segment(m, segment, tr):
     return 1
 
 
-@callee
+@borrower
 def segment_arrived(m, tr):
     """Put a mapping page into the cache in place of the one unused for longest; go on with the pages that waited."""
     segment, queued = m[tr + k.T_LOGICAL], 0
@@ -238,7 +238,7 @@ def segment_arrived(m, tr):
     return queued
 
 
-@callee
+@borrower
 def unused_slot(m):
     """Index of the cache slot whose mapping segment was unused for longest."""
     best = m[k.A_CACHED]

@@ -27,13 +27,13 @@ from archsim.devices.pim.state import (
 )  # fmt: skip
 
 # isort: on
-from archsim.jit import callee
+from archsim.jit import borrower
 
 #: Returned by :func:`run` when its steps are used up before the program has ended.
 MORE = -3
 
 
-@callee
+@borrower
 def best_of(m, h, lines, first, count, now):
     """FR-FCFS: the request of a list that may issue first, oldest on a tie: (cycle, command, index)."""
     at, command, index = NEVER, -1, -1
@@ -45,7 +45,7 @@ def best_of(m, h, lines, first, count, now):
     return at, command, index
 
 
-@callee
+@borrower
 def choose(m, h, lines, now, live):
     """What the class issues next: (cycle, command). WHAT and WHICH say for whom; the command is -1 for a barrier.
 
@@ -82,7 +82,7 @@ def choose(m, h, lines, now, live):
     return at, command
 
 
-@callee
+@borrower
 def set_write_mode(m, h):
     """Plain requests: to writes above 80 % of the queue or without reads, back below 20 % with reads."""
     if m[h + WRITE_MODE] == 0:
@@ -92,7 +92,7 @@ def set_write_mode(m, h):
         m[h + WRITE_MODE] = 0
 
 
-@callee
+@borrower
 def protects(m, h, lines, bank):
     """Whether an activated plain request waits for the row that is open in `bank`."""
     found = False
@@ -101,7 +101,7 @@ def protects(m, h, lines, bank):
     return found
 
 
-@callee
+@borrower
 def serve(m, h, lines, command, now):
     """Issue the chosen command for the chosen request; a mode switch takes its place when the mode differs."""
     what = m[h + WHAT]
@@ -133,7 +133,7 @@ def serve(m, h, lines, command, now):
     return command
 
 
-@callee
+@borrower
 def finish(m, h, lines, i, what, now):
     """The final command of a request has issued: it leaves its list, its answer or its end is booked."""
     if what == FROM_PRIORITY:
@@ -152,7 +152,7 @@ def finish(m, h, lines, i, what, now):
         leave(m, h, what)
 
 
-@callee
+@borrower
 def repeats(m, h, lines, now):
     """How often the head of the queue will issue its final command in steps of ``SPACING``, all else unchanged.
 
@@ -180,7 +180,7 @@ def repeats(m, h, lines, now):
     return min(count, m[h + OVER] - 1) if head == tail else min(count, m[h + OVER] - 1, m[head + 1] - 1)
 
 
-@callee
+@borrower
 def repeat(m, h, lines, log, count, now):
     """Issue what the head of the queue issues next `count` times; returns the cycle of the last.
 

@@ -25,7 +25,7 @@ from numba import njit
 from archsim.devices.pim.isa import Cmd, Field, Kind, Program
 from archsim.devices.pim.replay import MAX_REQUESTS, PimResult, Run, execute, result
 from archsim.devices.pim.standard import PimStandard, load_pim
-from archsim.jit import callee
+from archsim.jit import borrower
 from archsim.units import InputError, quote, suggest
 
 MAX_SIDE = 1 << 22
@@ -257,7 +257,7 @@ def walk(tiles, w, group, lines):
     return number, requests
 
 
-@callee
+@borrower
 def put(lines, number, requests, kind, command, count, row, blocking, delay):
     """Write one instruction if there is room; returns how many there are and their requests."""
     if number < lines.shape[0]:

@@ -13,10 +13,10 @@ from archsim.devices.pim.state import (
 )  # fmt: skip
 
 # isort: on
-from archsim.jit import callee
+from archsim.jit import borrower
 
 
-@callee
+@borrower
 def drop(m, h, first, count, index):
     """Take entry `index` out of a list whose length is at `count`."""
     m[h + count] -= 1
@@ -24,7 +24,7 @@ def drop(m, h, first, count, index):
         m[k] = m[k + 1]
 
 
-@callee
+@borrower
 def push_reader(m, h, done, i):
     """Answer of instruction `i` under way, due at `done`."""
     at = h + READER_RING + 2 * ((m[h + READER] + m[h + READERS]) % RING)
@@ -32,7 +32,7 @@ def push_reader(m, h, done, i):
     m[h + READERS] += 1
 
 
-@callee
+@borrower
 def pop_queue(m, h):
     """Take the head out of the in-order queue."""
     at = h + SEGMENT_RING + 2 * m[h + SEGMENT]
@@ -43,7 +43,7 @@ def pop_queue(m, h):
         m[h + SEGMENTS] -= 1
 
 
-@callee
+@borrower
 def is_last(m, h):
     """Whether the head of the queue is the last request of its instruction, for which the host waits.
 
@@ -52,7 +52,7 @@ def is_last(m, h):
     return m[h + SEGMENT_RING + 2 * m[h + SEGMENT] + 1] == 1 and m[h + OVER] == 0
 
 
-@callee
+@borrower
 def leave(m, h, what):
     """The chosen plain request leaves its list."""
     if what == FROM_ACTIVE:
@@ -63,7 +63,7 @@ def leave(m, h, what):
         drop(m, h, WRITE_LIST, N_WRITE, m[h + WHICH])
 
 
-@callee
+@borrower
 def to_active(m, h, what, i):
     """A plain request whose row was activated moves to the end of the active list."""
     leave(m, h, what)
@@ -71,7 +71,7 @@ def to_active(m, h, what, i):
     m[h + N_ACTIVE] += 1
 
 
-@callee
+@borrower
 def accept(m, h, lines, i, count, now):
     """Requests of `count` of instruction `i` that the class takes."""
     kind = lines[i, F_KIND]
@@ -108,7 +108,7 @@ def accept(m, h, lines, i, count, now):
     return 1
 
 
-@callee
+@borrower
 def answer_due(m, h, lines):
     """Cycle in which the oldest answer can be given; a barrier waits until no unfinished writer is left."""
     if m[h + READERS] == 0:
@@ -119,7 +119,7 @@ def answer_due(m, h, lines):
     return m[at]
 
 
-@callee
+@borrower
 def give_answer(m, h, lines, now):
     """Give the oldest answer; the last one of a blocking instruction lets the host go on."""
     slot, i = m[h + READER_RING + 2 * m[h + READER]], m[h + READER_RING + 2 * m[h + READER] + 1]
@@ -132,7 +132,7 @@ def give_answer(m, h, lines, now):
             m[HOLD] = max(now + 1, slot + lines[i, F_DELAY])
 
 
-@callee
+@borrower
 def host(m, lines, on, now):
     """Overflow move, then decode of one line. Returns whether it has more to do in the next cycle.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from archsim.devices.pim.isa import SYNC_FOR, Cmd, Field, Kind
 from archsim.devices.pim.standard import MAX_BANKS, MAX_GROUPS, PimStandard
-from archsim.jit import callee
+from archsim.jit import borrower
 
 NEVER = 1 << 60
 QUEUE = 33  # a queue accepts while its length is at most 32
@@ -62,13 +62,13 @@ F_KIND, F_COMMAND, F_COUNT, F_BANK, F_ROW, F_BLOCKING, F_DELAY = (
 K_PIM, K_BARRIER, K_READ, K_WRITE = int(Kind.PIM), int(Kind.BARRIER), int(Kind.READ), int(Kind.WRITE)
 
 
-@callee
+@borrower
 def is_single(command):
     """Whether the command works in one bank."""
     return command in (RD, WR, MAC, RDCP, WRCP)
 
 
-@callee
+@borrower
 def gate(m, h, command, bank):
     """Earliest cycle of `command`."""
     at = m[h + GATE + command]
@@ -77,7 +77,7 @@ def gate(m, h, command, bank):
     return at
 
 
-@callee
+@borrower
 def opener(m, h, command, row):
     """Command that an all-bank command needs next for its row: precharge, activate, or itself."""
     if m[h + UNIFORM] != MIXED:
@@ -95,7 +95,7 @@ def opener(m, h, command, row):
     return ACT16 if closed else ACT16_2 if half else command
 
 
-@callee
+@borrower
 def needed(m, h, command, bank, row):
     """Command to issue next for a request, data clock apart."""
     if command == REFAB:
@@ -118,7 +118,7 @@ def needed(m, h, command, bank, row):
     return command
 
 
-@callee
+@borrower
 def due(m, h, command, bank, row, now):
     """Next command of a request and the first cycle from `now` on in which it may issue: (cycle, command)."""
     first = needed(m, h, command, bank, row)
@@ -131,7 +131,7 @@ def due(m, h, command, bank, row, now):
     return max(now, m[h + SYNC_UNTIL] + 1, gate(m, h, cas, bank)), cas
 
 
-@callee
+@borrower
 def set_all(m, h, state, row):
     """All banks to one state."""
     m[h + UNIFORM], m[h + UNIFORM_ROW] = state, row
@@ -139,7 +139,7 @@ def set_all(m, h, state, row):
         m[h + STATE + b], m[h + ROW + b] = state, row
 
 
-@callee
+@borrower
 def issue(m, h, command, bank, row, now):
     """Issue a command: count it, raise the gates it shuts, change bank and data-clock state."""
     m[h + COUNTS + command] += 1
