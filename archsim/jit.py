@@ -53,9 +53,7 @@ def callee(function: Callable[..., Any]) -> Callable[..., Any]:
     Unlike a kernel (``njit``) it gets no entries for Python and C of its own, which take longer to compile than most
     such functions, and one version serves constants and variables. It is cached with the kernels that call it.
     """
-    from numba.extending import register_jitable
-
-    return register_jitable(no_cfunc_wrapper=True)(function)
+    return _called(function)
 
 
 def borrower(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,6 +62,10 @@ def borrower(function: Callable[..., Any]) -> Callable[..., Any]:
     Numba counts references at each call that it does not inline, with atomic instructions; in functions that run for
     tens of nanoseconds these are a fifth of the time.
     """
+    return _called(function, _nrt=False)
+
+
+def _called(function: Callable[..., Any], **options: bool) -> Callable[..., Any]:
     from numba.extending import register_jitable
 
-    return register_jitable(no_cfunc_wrapper=True, _nrt=False)(function)
+    return register_jitable(no_cfunc_wrapper=True, **options)(function)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from archsim.engine.errors import DeadlockError, StoreRangeError
-from archsim.engine.record import ADD, CUT, CUT_ROW, EMIT, RATE, Script
+from archsim.engine.record import ADD, CUT, CUT_ROW, EMIT, RATE, ROW_LOG, Script
 
 PENDING, READY, LEAD, FLOW, GIVING, DONE, GONE = ["pending", "ready", "lead", "flow", "giving", "done", "cut"]
 UNCAPPED = 1 << 62
@@ -373,23 +373,8 @@ class Oracle:
             )
             for row in self.all
         ]
-        names = [
-            "row",
-            "unit",
-            "op",
-            "block",
-            "request",
-            "priority",
-            "start_ps",
-            "flow_ps",
-            "end_ps",
-            "status",
-            "work",
-            "done",
-            "lead_ps",
-        ]
-        values = np.array(table, dtype=np.int64).reshape(-1, len(names))
-        return {name: values[:, i].copy() for i, name in enumerate(names)}
+        values = np.array(table, dtype=np.int64).reshape(-1, len(ROW_LOG))
+        return {name: values[:, i].copy() for i, name in enumerate(ROW_LOG)}
 
     def _led(self, row: Row) -> int:
         if row.start < 0:

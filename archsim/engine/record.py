@@ -29,6 +29,21 @@ class Store(Protocol):
 CHUNK = 65536
 KEEP_ROWS = 65536  # of templates: 216 bytes each
 KNOWN = 256  # templates that are recognised, once written
+ROW_LOG = (
+    "row",
+    "unit",
+    "op",
+    "block",
+    "request",
+    "priority",
+    "start_ps",
+    "flow_ps",
+    "end_ps",
+    "status",
+    "work",
+    "done",
+    "lead_ps",
+)
 BLOCK_LOG = ("block", "label", "request", "emit_ps", "end_ps", "useful", "total", "status")
 NOTE_LOG = ("time_ps", "kind", "request", "value", "extra")
 RATE_LOG = ("time_ps", "pool", "id", "rate")

@@ -10,7 +10,6 @@ import numpy as np
 from archsim.engine import core, record
 from archsim.engine.errors import SimError
 from archsim.engine.record import Columns, Digest, Log, Sink, Store
-from archsim.engine.retire import ROW_LOG
 from archsim.engine.window import RETIRE_ROWS, Window
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Results:
 
     def __init__(self, window: Window, log: str, sink: Sink | None, store: Store | None = None) -> None:
         self.window, self.level, self.sink, self.store = window, log, sink, store
-        self.rows = Log("rows", ROW_LOG, sink)
+        self.rows = Log("rows", record.ROW_LOG, sink)
         self.blocks = Log("blocks", record.BLOCK_LOG, sink)
         self.notes = Log("notes", record.NOTE_LOG, sink)
         self.rates = Log("rates", record.RATE_LOG, sink)

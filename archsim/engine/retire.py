@@ -61,27 +61,10 @@ from archsim.engine.core import (
 )
 from archsim.jit import borrower
 
-#: Columns of the row log in the order in which :func:`log_rows` takes them.
-ROW_LOG = (
-    "row",
-    "unit",
-    "op",
-    "block",
-    "request",
-    "priority",
-    "start_ps",
-    "flow_ps",
-    "end_ps",
-    "status",
-    "work",
-    "done",
-    "lead_ps",
-)
-
 
 @njit(cache=True)
 def log_rows(m, lines, out):
-    """Write the rows of the blocks in `lines`, block by block, to the columns `out` of :data:`ROW_LOG`.
+    """Write the rows of the blocks in `lines`, block by block, to columns in the order of ``record.ROW_LOG``.
 
     ``status``: 0 done, 1 cut, 2 never started, 3 running. Of a running row ``done`` and ``lead_ps`` are still 0.
     """

@@ -10,6 +10,7 @@ import numpy as np
 from archsim.engine import core, retire
 from archsim.engine.block import Block
 from archsim.engine.errors import BlockShapeError
+from archsim.engine.record import ROW_LOG
 
 _WIDTHS = (1, 1, 1, 1, 1, 1, 4, 4, 1, 1, 2, 2, 2, 2, 1, 1)  # of the row columns of a block
 _ADDRESS = {
@@ -277,9 +278,9 @@ class Window:
         return np.flatnonzero(self.s.blk[: int(self.s.m[core.BLOCKS]), core.B_LEFT] == 0)
 
     def row_log(self, lines: np.ndarray) -> dict[str, np.ndarray]:
-        """Row columns (:data:`archsim.engine.retire.ROW_LOG`) of the blocks in `lines`, in id order."""
+        """Row columns (:data:`archsim.engine.record.ROW_LOG`) of the blocks in `lines`, in id order."""
         rows = int(self.s.blk[lines, core.B_N].sum())
-        out = {name: np.empty(rows, dtype=np.int64) for name in retire.ROW_LOG}
+        out = {name: np.empty(rows, dtype=np.int64) for name in ROW_LOG}
         retire.log_rows(self.s.m, lines, tuple(out.values()))
         self._running_progress(out)
         return out
